@@ -1,0 +1,117 @@
+# peekstash: build, install and test.
+#
+#   make, make install     build against the server that PG_CONFIG names
+#   make test              install what is missing, build, run every test
+#   make demo              install, build, start a private server, show it
+#   make installcheck      the regress, isolation and TAP tests, as packagers
+#                          run them, against a server that is running already
+#
+# "make test" and "make demo" must work before PostgreSQL is installed (their
+# scripts install it), so nothing here may depend on PGXS being found.
+
+MODULE_big = peekstash
+EXTENSION = peekstash
+DATA = sql/peekstash--1.0.sql
+
+OBJS = \
+	src/module.o \
+	src/knobs.o \
+	src/stat.o \
+	src/row.o \
+	src/errors.o \
+	src/stop.o \
+	src/face/functions.o \
+	src/face/request.o \
+	src/face/values.o \
+	src/face/expression.o \
+	src/drive/driver.o \
+	src/drive/spool.o \
+	src/walk/arrangement.o \
+	src/walk/bounds.o \
+	src/walk/scan.o \
+	src/walk/collection.o \
+	src/walk/order.o
+
+# Tests, each list in the order in which it runs.  test/run checks that every
+# file of a test folder is named here.
+#   REGRESS       test/sql/NAME.sql against expected/NAME.out
+#   REGRESS_LATE  those of them that run a second time without
+#                 shared_preload_libraries, with the same output
+#   ISOLATION     test/specs/NAME.spec against expected/NAME.out
+#   TAP           test/t/NAME.pl
+REGRESS =
+REGRESS_LATE =
+ISOLATION =
+TAP =
+
+REGRESS_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)
+ISOLATION_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)
+ifneq ($(strip $(TAP)),)
+TAP_TESTS = 1
+PROVE_TESTS = $(TAP)
+endif
+
+# PostgreSQL 15 is what the extension is made for.  On Debian the pg_config in
+# PATH is a wrapper that may answer for another server or, without
+# postgresql-server-dev, for libpq alone: it is used if it speaks of a
+# server 15 that has PGXS, or if Debian's server 15 is not there.
+ifndef PG_CONFIG
+PG_CONFIG := $(shell \
+	if pg_config --version 2>/dev/null | grep -q '^PostgreSQL 15[.]' && \
+			test -f "`pg_config --pgxs`"; then echo pg_config; \
+	elif test -x /usr/lib/postgresql/15/bin/pg_config; then \
+		echo /usr/lib/postgresql/15/bin/pg_config; \
+	else echo pg_config; fi)
+endif
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+
+# A folder given by -isystem loses its earlier -I, so that the server's own
+# headers keep quiet and the warnings below (errors in test/run) are about
+# this code alone.  -Wunused-parameter is off because the server dictates the
+# parameters of its callbacks and of every SQL-callable function.
+PG_CPPFLAGS = -I$(srcdir)/src \
+	-isystem $(includedir_server) -isystem $(includedir_internal)
+PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
+
+# The test build: stop points, and this code's own Asserts.
+ifeq ($(PEEKSTASH_TEST),1)
+PG_CPPFLAGS += -DPEEKSTASH_STOP_POINTS -DUSE_ASSERT_CHECKING
+endif
+
+# What the server may see is listed by name.  -fvisibility=hidden cannot do
+# it: on 15 it hides the magic block too.
+SHLIB_LINK = -Wl,--version-script=$(srcdir)/peekstash.map
+
+ifneq ($(wildcard $(PGXS)),)
+include $(PGXS)
+
+# PGXS tracks no headers: a changed header rebuilds everything.
+$(OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h)
+
+# A build outside of the source tree has no folders for its objects yet.
+# Their names are absolute because make would find relative ones through
+# VPATH, in the source tree, and be content.
+OBJ_DIRS = $(addprefix $(CURDIR)/,$(sort $(dir $(OBJS))))
+$(OBJS): | $(OBJ_DIRS)
+$(OBJ_DIRS):
+	mkdir -p $@
+
+$(MODULE_big)$(DLSUFFIX): $(srcdir)/peekstash.map
+else
+all install uninstall installcheck clean:
+	@echo "PostgreSQL's build files were not found:" \
+		"install postgresql-server-dev-15 or set PG_CONFIG" >&2
+	@exit 1
+endif
+
+test:
+	@sh test/run
+
+demo:
+	@sh test/demo/run
+
+# How the scripts ask for a list above: make -s list-REGRESS
+list-%:
+	@echo $($*)
+
+.PHONY: all test demo

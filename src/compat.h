@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *	  PostgreSQL 18's names for PostgreSQL 15 to 17.
+ *
+ * The sources read as for the newest server; what older ones call by another
+ * name, or with other arguments, is mapped here and nowhere else.
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/compat.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PEEKSTASH_COMPAT_H
+#define PEEKSTASH_COMPAT_H
+
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
+#error "peekstash needs PostgreSQL 15, 16, 17 or 18"
+#endif
+
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+/* Permissions of a range table moved out of its entries in 16. */
+#if PG_VERSION_NUM < 160000
+#define check_range_table_permissions(pstate) \
+	ExecCheckRTPerms((pstate)->p_rtable, true)
+#define range_table_selected_columns(pstate, rte) \
+	(&(rte)->selectedCols)
+#define range_table_required_perms(pstate, rte) \
+	(&(rte)->requiredPerms)
+#else
+#define check_range_table_permissions(pstate) \
+	ExecCheckPermissions((pstate)->p_rtable, (pstate)->p_rteperminfos, true)
+#define range_table_selected_columns(pstate, rte) \
+	(&getRTEPermissionInfo((pstate)->p_rteperminfos, (rte))->selectedCols)
+#define range_table_required_perms(pstate, rte) \
+	(&getRTEPermissionInfo((pstate)->p_rteperminfos, (rte))->requiredPerms)
+#endif
+
+/* Index scans are instrumented by their callers since 18. */
+#if PG_VERSION_NUM < 180000
+#define index_beginscan(heap, index, snapshot, instrument, nkeys, norderbys) \
+	index_beginscan(heap, index, snapshot, nkeys, norderbys)
+#endif
+
+/* Virtual generated columns came with 18. */
+#ifndef ATTRIBUTE_GENERATED_VIRTUAL
+#define ATTRIBUTE_GENERATED_VIRTUAL 'v'
+#endif
+
+#endif							/* PEEKSTASH_COMPAT_H */

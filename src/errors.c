@@ -1,0 +1,79 @@
+/*-------------------------------------------------------------------------
+ *
+ * errors.c
+ *	  Errors that more than one place raises, each defined once.
+ *
+ * A limit must say the same thing with the same SQLSTATE on every path; an
+ * ereport written twice would drift.  Errors that only one function can
+ * raise stay in that function.
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/errors.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "errors.h"
+#include "utils/builtins.h"
+
+/* A size as pg_size_pretty() writes it. */
+static char *
+pretty_size(int64 bytes)
+{
+	return text_to_cstring(DatumGetTextPP(DirectFunctionCall1(pg_size_pretty,
+															  Int64GetDatum(bytes))));
+}
+
+void
+error_result_too_large(int64 max_bytes)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("result exceeds max size of %s", pretty_size(max_bytes)),
+			 errhint("Ask for fewer rows or columns, or raise \"peekstash.max_result_size\".")));
+}
+
+/*
+ * The limit is named, never a count of what was looked at: positions of rows
+ * that the role may not see must not leak through an error.
+ */
+void
+error_too_many_positions(int64 max_positions)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("peek exceeded the row iteration limit of " INT64_FORMAT,
+					max_positions),
+			 errhint("Bound the walk more tightly, or raise \"peekstash.row_iteration_limit\".")));
+}
+
+void
+error_row_too_large(int64 bytes)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("row of %s is too large to return", pretty_size(bytes)),
+			 errdetail("A row and its header must fit into one value of at most 1 GB.")));
+}
+
+/* The row type asked for is not that of the answer; detail is a sentence. */
+void
+error_row_type_mismatch(const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("row type does not match the columns of the answer"),
+			 errdetail_internal("%s", detail)));
+}
+
+void
+error_no_such_arrangement(Oid relid)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("arrangement with OID %u does not exist", relid),
+			 errhint("REINDEX CONCURRENTLY gives an index a new OID. In views and stored expressions write the index as 'name'::text::regclass.")));
+}

@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * errors.h
+ *	  Errors that more than one place raises, each defined once.
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/errors.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PEEKSTASH_ERRORS_H
+#define PEEKSTASH_ERRORS_H
+
+#include "postgres.h"
+
+extern void error_result_too_large(int64 max_bytes) pg_attribute_noreturn();
+extern void error_too_many_positions(int64 max_positions)
+			pg_attribute_noreturn();
+extern void error_row_too_large(int64 bytes) pg_attribute_noreturn();
+extern void error_row_type_mismatch(const char *detail)
+			pg_attribute_noreturn();
+extern void error_no_such_arrangement(Oid relid) pg_attribute_noreturn();
+
+#endif							/* PEEKSTASH_ERRORS_H */

@@ -1,0 +1,467 @@
+/*-------------------------------------------------------------------------
+ *
+ * values.c
+ *	  Key values that callers give, as values that the index compares.
+ *
+ * The parameters key, keys, lower and upper are of type "any".  What arrives
+ * is brought to a type that the operator family of the index column compares
+ * with the column, by the first of these ways that exists:
+ *
+ *		the column's own type, or one that is binary-coercible to it
+ *		an exact cross-type operator of the operator family
+ *		an untyped literal, or a text value for a column that is no string:
+ *			the input function of the column's type
+ *		one implicit cast
+ *
+ * No operator is ever looked up by name: search_path decides nothing here.
+ *
+ * An anonymous ROW is a list of columns; a value of a named composite type is
+ * one scalar, because a column can be of that type.
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/face/values.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/nbtree.h"
+#include "access/stratnum.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "face/values.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/typcache.h"
+
+#include "compat.h"
+
+typedef enum ConversionMethod
+{
+	CONVERT_AS_IS,
+	CONVERT_INPUT,
+	CONVERT_CAST
+} ConversionMethod;
+
+/* How values of one type become values that a column compares with. */
+typedef struct Conversion
+{
+	ConversionMethod method;
+	Oid			source_type;
+	Oid			result_type;
+	int16		result_typlen;
+	FmgrInfo	input;
+	Oid			input_param;
+	ExprState  *cast;
+	ExprContext *econtext;
+} Conversion;
+
+/* Has the family all that a walk may need to compare with this type? */
+static bool
+family_compares(const ArrangementColumn *column, Oid type)
+{
+	for (StrategyNumber strategy = BTLessStrategyNumber;
+		 strategy <= BTMaxStrategyNumber; strategy++)
+	{
+		if (!OidIsValid(get_opfamily_member(column->opfamily,
+											column->opcintype, type, strategy)))
+			return false;
+	}
+	return OidIsValid(get_opfamily_proc(column->opfamily, column->opcintype,
+										type, BTORDER_PROC)) &&
+		OidIsValid(get_opfamily_proc(column->opfamily, type, type,
+									 BTORDER_PROC));
+}
+
+/* Is the operator class declared on a pseudo-type, such as anyarray? */
+static bool
+is_polymorphic(const ArrangementColumn *column)
+{
+	return get_typtype(column->opcintype) == TYPTYPE_PSEUDO;
+}
+
+/*
+ * Find out how to convert.  With exact, only the column's own type will do as
+ * result: rows of mixed types must end as one.
+ */
+static void
+prepare_conversion(Conversion *conversion, const Arrangement *arrangement,
+				   int number, Oid type, bool exact, EState *estate)
+{
+	const ArrangementColumn *column = &arrangement->columns[number];
+	Oid			target = is_polymorphic(column) ?
+		column->type : column->opcintype;
+	Oid			base = getBaseType(type);
+
+	memset(conversion, 0, sizeof(*conversion));
+	conversion->source_type = type;
+	conversion->result_type = column->opcintype;
+
+	if (base == column->type ||
+		(!is_polymorphic(column) && IsBinaryCoercible(type, column->opcintype)))
+		conversion->method = CONVERT_AS_IS;
+	else if (!exact && family_compares(column, base))
+	{
+		conversion->method = CONVERT_AS_IS;
+		conversion->result_type = base;
+	}
+	else if (type == UNKNOWNOID ||
+			 (TypeCategory(base) == TYPCATEGORY_STRING &&
+			  TypeCategory(column->type) != TYPCATEGORY_STRING))
+	{
+		Oid			function;
+
+		conversion->method = CONVERT_INPUT;
+		getTypeInputInfo(column->type, &function, &conversion->input_param);
+		fmgr_info(function, &conversion->input);
+	}
+	else
+	{
+		/* the value takes the place of the CaseTestExpr */
+		CaseTestExpr *value = makeNode(CaseTestExpr);
+		Node	   *cast;
+
+		value->typeId = type;
+		value->typeMod = -1;
+		value->collation = get_typcollation(type);
+		cast = coerce_to_target_type(NULL, (Node *) value, type, target, -1,
+									 COERCION_IMPLICIT, COERCE_IMPLICIT_CAST,
+									 -1);
+		if (cast == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					 errmsg("cannot compare column \"%s\" of type %s with a value of type %s",
+							arrangement_column_name(arrangement, number),
+							format_type_be(column->type), format_type_be(type)),
+					 type_is_array(base) || type_is_array(column->type) ?
+					 errhint("Keys for a column of an array type are given as rows: ARRAY[ROW(value)].") :
+					 errhint("Cast the value to the type of the column.")));
+		conversion->method = CONVERT_CAST;
+		conversion->econtext = CreateExprContext(estate);
+		conversion->cast = ExecPrepareExpr((Expr *) cast, estate);
+	}
+	conversion->result_typlen = get_typlen(conversion->method == CONVERT_AS_IS ?
+										   base : target);
+}
+
+/* Convert a value, never NULL; the result lives in the current context. */
+static Datum
+convert_value(Conversion *conversion, Datum value)
+{
+	char	   *string;
+	bool		isnull;
+
+	switch (conversion->method)
+	{
+		case CONVERT_AS_IS:
+			break;
+		case CONVERT_INPUT:
+			string = conversion->source_type == UNKNOWNOID ?
+				DatumGetCString(value) : TextDatumGetCString(value);
+			value = InputFunctionCall(&conversion->input, string,
+									  conversion->input_param, -1);
+			break;
+		case CONVERT_CAST:
+			conversion->econtext->caseValue_datum = value;
+			conversion->econtext->caseValue_isNull = false;
+			value = ExecEvalExpr(conversion->cast, conversion->econtext,
+								 &isnull);
+			if (isnull)
+				ereport(ERROR,
+						(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+						 errmsg("cast of a key value returned NULL")));
+			break;
+	}
+
+	/* compared many times: once out of line is enough */
+	if (conversion->result_typlen == -1)
+		value = PointerGetDatum(PG_DETOAST_DATUM(value));
+	return value;
+}
+
+/* Take a row value apart. */
+static void
+deform_row(Datum row, TupleDesc *desc, Datum **values, bool **isnull)
+{
+	HeapTupleHeader header = DatumGetHeapTupleHeader(row);
+	HeapTupleData tuple;
+
+	*desc = lookup_rowtype_tupdesc_copy(HeapTupleHeaderGetTypeId(header),
+										HeapTupleHeaderGetTypMod(header));
+	*values = palloc((*desc)->natts * sizeof(Datum) + 1);
+	*isnull = palloc((*desc)->natts * sizeof(bool) + 1);
+
+	tuple.t_len = HeapTupleHeaderGetDatumLength(header);
+	ItemPointerSetInvalid(&tuple.t_self);
+	tuple.t_tableOid = InvalidOid;
+	tuple.t_data = header;
+	heap_deform_tuple(&tuple, *desc, *values, *isnull);
+}
+
+static Oid
+argument_type(FunctionCallInfo fcinfo, int argno, const char *argname)
+{
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, argno);
+
+	if (!OidIsValid(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDETERMINATE_DATATYPE),
+				 errmsg("could not determine data type of argument \"%s\"",
+						argname)));
+	return type;
+}
+
+static void
+check_width(const Arrangement *arrangement, const char *argname,
+			int first_column, int width)
+{
+	if (first_column + width <= arrangement->num_columns)
+		return;
+
+	if (first_column >= arrangement->num_columns)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" has no column left to bound", argname),
+				 errdetail("The keys fix every key column of index \"%s\".",
+						   RelationGetRelationName(arrangement->index))));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("\"%s\" has too many columns", argname),
+			 errdetail("Index \"%s\" has key columns up to number %d; columns %d to %d are given.",
+					   RelationGetRelationName(arrangement->index),
+					   arrangement->num_columns, first_column + 1,
+					   first_column + width)));
+}
+
+/*
+ * Convert the argument key, lower or upper for the index columns from
+ * first_column (counted from 0) on.
+ */
+void
+values_from_row(FunctionCallInfo fcinfo, int argno, const char *argname,
+				const Arrangement *arrangement, int first_column,
+				EState *estate, ArgumentRow *row)
+{
+	Oid			type = argument_type(fcinfo, argno, argname);
+	Datum	   *values;
+	bool	   *isnull;
+	Oid		   *types;
+
+	memset(row, 0, sizeof(*row));
+	if (PG_ARGISNULL(argno))
+	{
+		row->given = row->has_null = true;
+		return;
+	}
+
+	if (type == RECORDOID)
+	{
+		TupleDesc	desc;
+
+		deform_row(PG_GETARG_DATUM(argno), &desc, &values, &isnull);
+		row->width = desc->natts;
+		types = palloc(row->width * sizeof(Oid) + 1);
+		for (int i = 0; i < row->width; i++)
+			types[i] = TupleDescAttr(desc, i)->atttypid;
+		if (row->width == 0)
+			return;				/* ROW() is: not given */
+	}
+	else
+	{
+		row->width = 1;
+		values = palloc(sizeof(Datum));
+		isnull = palloc(sizeof(bool));
+		types = palloc(sizeof(Oid));
+		values[0] = PG_GETARG_DATUM(argno);
+		isnull[0] = false;
+		types[0] = type;
+	}
+
+	row->given = true;
+	check_width(arrangement, argname, first_column, row->width);
+	for (int i = 0; i < row->width; i++)
+	{
+		Conversion	conversion;
+
+		/* also for NULL: a wrong type is an error whatever the value */
+		prepare_conversion(&conversion, arrangement, first_column + i,
+						   types[i], false, estate);
+		types[i] = conversion.result_type;
+		if (isnull[i])
+			row->has_null = true;
+		else
+			values[i] = convert_value(&conversion, values[i]);
+	}
+	row->types = types;
+	row->values = values;
+}
+
+/* The elements of the argument keys. */
+static void
+deconstruct_keys(FunctionCallInfo fcinfo, int argno, Oid type,
+				 const Arrangement *arrangement, Oid *element_type,
+				 Datum **elements, bool **isnull, int *count)
+{
+	Datum		value = PG_GETARG_DATUM(argno);
+	ArrayType  *array;
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+
+	if (type == UNKNOWNOID)
+	{
+		/* a literal is an array of what the first column holds */
+		Oid			function;
+		Oid			param;
+
+		type = get_array_type(arrangement->columns[0].type);
+		if (!OidIsValid(type))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("could not find array type for data type %s",
+							format_type_be(arrangement->columns[0].type))));
+		getTypeInputInfo(type, &function, &param);
+		value = OidInputFunctionCall(function, DatumGetCString(value), param,
+									 -1);
+	}
+
+	*element_type = get_base_element_type(type);
+	if (!OidIsValid(*element_type))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"keys\" must be an array, not type %s",
+						format_type_be(type)),
+				 errhint("One key is given by \"key\", many by ARRAY[...] or ARRAY[ROW(...), ...].")));
+
+	array = DatumGetArrayTypeP(value);
+	*element_type = ARR_ELEMTYPE(array);
+	get_typlenbyvalalign(*element_type, &typlen, &typbyval, &typalign);
+	deconstruct_array(array, *element_type, typlen, typbyval, typalign,
+					  elements, isnull, count);
+}
+
+/*
+ * Convert the argument keys into rows for the leading index columns; false if
+ * it is not given.  Rows with NULL inside are left out: they match nothing.
+ */
+bool
+values_from_rows(FunctionCallInfo fcinfo, int argno,
+				 const Arrangement *arrangement, EState *estate,
+				 PeekKeySet *keys)
+{
+	Oid			type = argument_type(fcinfo, argno, "keys");
+	Oid			element_type;
+	Datum	   *elements;
+	bool	   *element_isnull;
+	int			count;
+	Datum	  **rows;
+	bool	  **rows_isnull;
+	Oid		  **rows_types;
+	int			width = 1;
+	int			num_rows = 0;
+
+	memset(keys, 0, sizeof(*keys));
+	if (PG_ARGISNULL(argno))
+		return true;
+	if (type == RECORDOID)
+	{
+		TupleDesc	desc;
+
+		deform_row(PG_GETARG_DATUM(argno), &desc, &elements, &element_isnull);
+		if (desc->natts == 0)
+			return false;		/* ROW() is: not given */
+	}
+	deconstruct_keys(fcinfo, argno, type, arrangement, &element_type,
+					 &elements, &element_isnull, &count);
+
+	rows = MemoryContextAllocHuge(CurrentMemoryContext,
+								  Max(count, 1) * sizeof(Datum *));
+	rows_isnull = MemoryContextAllocHuge(CurrentMemoryContext,
+										 Max(count, 1) * sizeof(bool *));
+	rows_types = MemoryContextAllocHuge(CurrentMemoryContext,
+										Max(count, 1) * sizeof(Oid *));
+	for (int i = 0; i < count; i++)
+	{
+		TupleDesc	desc;
+
+		CHECK_FOR_INTERRUPTS();
+		if (element_isnull[i])
+			continue;
+		if (element_type == RECORDOID)
+		{
+			deform_row(elements[i], &desc, &rows[num_rows],
+					   &rows_isnull[num_rows]);
+			rows_types[num_rows] = palloc(desc->natts * sizeof(Oid) + 1);
+			for (int j = 0; j < desc->natts; j++)
+				rows_types[num_rows][j] = TupleDescAttr(desc, j)->atttypid;
+
+			if (num_rows == 0)
+				width = desc->natts;
+			if (desc->natts != width || width == 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("rows of \"keys\" must all have the same number of columns, and at least one")));
+		}
+		else
+		{
+			rows[num_rows] = &elements[i];
+			rows_isnull[num_rows] = &element_isnull[i];
+			rows_types[num_rows] = &element_type;
+		}
+		num_rows++;
+	}
+	check_width(arrangement, "keys", 0, width);
+
+	keys->width = width;
+	keys->types = palloc(width * sizeof(Oid));
+	keys->values = MemoryContextAllocHuge(CurrentMemoryContext,
+										  Max((Size) num_rows * width, 1) * sizeof(Datum));
+	for (int column = 0; column < width; column++)
+	{
+		Conversion	conversion;
+		bool		mixed = false;
+
+		conversion.source_type = InvalidOid;
+		keys->types[column] = arrangement->columns[column].opcintype;
+		for (int i = 1; i < num_rows; i++)
+			mixed |= rows_types[i][column] != rows_types[0][column];
+
+		for (int i = 0; i < num_rows; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (rows_types[i][column] != conversion.source_type)
+			{
+				prepare_conversion(&conversion, arrangement, column,
+								   rows_types[i][column], mixed, estate);
+				keys->types[column] = conversion.result_type;
+			}
+			if (!rows_isnull[i][column])
+				keys->values[(int64) i * width + column] =
+					convert_value(&conversion, rows[i][column]);
+		}
+	}
+
+	/* close the gaps that rows with NULL leave */
+	for (int i = 0; i < num_rows; i++)
+	{
+		bool		has_null = false;
+
+		for (int column = 0; column < width; column++)
+			has_null |= rows_isnull[i][column];
+		if (has_null)
+			continue;
+		memmove(&keys->values[keys->count * width],
+				&keys->values[(int64) i * width], width * sizeof(Datum));
+		keys->count++;
+	}
+	return true;
+}

@@ -1,0 +1,44 @@
+/*-------------------------------------------------------------------------
+ *
+ * knobs.h
+ *	  Every setting, and the same settings as options of one call.
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/knobs.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PEEKSTASH_KNOBS_H
+#define PEEKSTASH_KNOBS_H
+
+#include "postgres.h"
+
+#include "utils/jsonb.h"
+
+/*
+ * The settings in force for one call: read once, at its start, so that a
+ * function inside a filter cannot move the limits of the walk that calls it.
+ */
+typedef struct PeekKnobs
+{
+	int			stash_threshold;	/* bytes */
+	int			stash_batch_size;	/* bytes */
+	int			max_result_size;	/* kB, -1 = none */
+	int			row_iteration_limit;	/* positions, 0 = off */
+	int			yield_granularity;	/* positions */
+} PeekKnobs;
+
+extern void knobs_define(void);
+extern void knobs_resolve(PeekKnobs *knobs, Jsonb *options);
+
+/* The cap in bytes by the ruler; -1 = none. */
+static inline int64
+knobs_max_result_bytes(const PeekKnobs *knobs)
+{
+	return knobs->max_result_size < 0 ? -1 :
+		(int64) knobs->max_result_size * 1024;
+}
+
+#endif							/* PEEKSTASH_KNOBS_H */

@@ -1,0 +1,216 @@
+/*-------------------------------------------------------------------------
+ *
+ * stat.c
+ *	  Counters of peeks, and the view peekstash.stat over them.
+ *
+ * With shared_preload_libraries the counters are those of the whole cluster,
+ * in a fixed struct in shared memory; without, those of the session.  A peek
+ * adds to them once, when it ends, so that a walk pays nothing per row.
+ *
+ * Locking: one spinlock over the whole struct, held for a dozen additions or
+ * one copy.  It is a leaf: nothing else is ever acquired under it, and nothing
+ * under it can throw.
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/stat.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "stat.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+
+PG_FUNCTION_INFO_V1(peekstash_stat);
+PG_FUNCTION_INFO_V1(peekstash_stat_reset);
+
+typedef struct StatShared
+{
+	slock_t		mutex;			/* protects all below */
+	PeekCounts	counts;
+	TimestampTz reset_time;
+} StatShared;
+
+static StatShared *shared = NULL;	/* NULL = not preloaded */
+static StatShared local;		/* used then; its mutex is not */
+
+static int	walks_under_way = 0;
+
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static void
+stat_shmem_request(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	RequestAddinShmemSpace(MAXALIGN(sizeof(StatShared)));
+}
+
+static void
+stat_shmem_startup(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("peekstash stat", sizeof(StatShared), &found);
+	if (!found)
+	{
+		memset(shared, 0, sizeof(StatShared));
+		SpinLockInit(&shared->mutex);
+		shared->reset_time = GetCurrentTimestamp();
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+stat_init(void)
+{
+	local.reset_time = GetCurrentTimestamp();
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = stat_shmem_request;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = stat_shmem_startup;
+}
+
+static void
+stat_lock(void)
+{
+	if (shared)
+		SpinLockAcquire(&shared->mutex);
+}
+
+static void
+stat_unlock(void)
+{
+	if (shared)
+		SpinLockRelease(&shared->mutex);
+}
+
+static StatShared *
+stat_target(void)
+{
+	return shared ? shared : &local;
+}
+
+void
+stat_count(const PeekCounts *counts)
+{
+	PeekCounts *total = &stat_target()->counts;
+
+	stat_lock();
+	total->walks_inline += counts->walks_inline;
+	total->answers_memory += counts->answers_memory;
+	total->answers_failed += counts->answers_failed;
+	total->answers_cancelled += counts->answers_cancelled;
+	total->positions += counts->positions;
+	total->rows += counts->rows;
+	total->answer_bytes += counts->answer_bytes;
+	total->walk_seconds += counts->walk_seconds;
+	stat_unlock();
+}
+
+/*
+ * An error is seen by whoever steps the walk.  The end of the process is not:
+ * FATAL unwinds nothing.  So it is counted here, before shared memory goes.
+ */
+static void
+stat_before_exit(int code, Datum arg)
+{
+	PeekCounts	counts = {0};
+
+	counts.answers_cancelled = walks_under_way;
+	walks_under_way = 0;
+	if (counts.answers_cancelled > 0)
+		stat_count(&counts);
+}
+
+void
+stat_walk_begin(void)
+{
+	static bool registered = false;
+
+	if (!registered)
+	{
+		before_shmem_exit(stat_before_exit, (Datum) 0);
+		registered = true;
+	}
+	walks_under_way++;
+}
+
+void
+stat_walk_end(void)
+{
+	Assert(walks_under_way > 0);
+	walks_under_way--;
+}
+
+/*
+ * peekstash_stat() returns the one row of peekstash.stat.
+ */
+Datum
+peekstash_stat(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	StatShared	copy;
+	Datum		values[10];
+	bool		isnull[10] = {0};
+	int			i = 0;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE ||
+		desc->natts != lengthof(values))
+		elog(ERROR, "unexpected result type of peekstash_stat");
+
+	stat_lock();
+	copy = *stat_target();
+	stat_unlock();
+
+	values[i++] = CStringGetTextDatum(shared ? "cluster" : "session");
+	values[i++] = Int64GetDatum(copy.counts.walks_inline);
+	values[i++] = Int64GetDatum(copy.counts.answers_memory);
+	values[i++] = Int64GetDatum(copy.counts.answers_failed);
+	values[i++] = Int64GetDatum(copy.counts.answers_cancelled);
+	values[i++] = Int64GetDatum(copy.counts.positions);
+	values[i++] = Int64GetDatum(copy.counts.rows);
+	values[i++] = Int64GetDatum(copy.counts.answer_bytes);
+	values[i++] = Float8GetDatum(copy.counts.walk_seconds);
+	values[i++] = TimestampTzGetDatum(copy.reset_time);
+	Assert(i == lengthof(values));
+
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, isnull)));
+}
+
+/*
+ * peekstash_stat_reset() sets all counters to zero.
+ */
+Datum
+peekstash_stat_reset(PG_FUNCTION_ARGS)
+{
+	StatShared *target = stat_target();
+	TimestampTz now = GetCurrentTimestamp();
+
+	stat_lock();
+	memset(&target->counts, 0, sizeof(target->counts));
+	target->reset_time = now;
+	stat_unlock();
+	PG_RETURN_VOID();
+}
