@@ -3,8 +3,8 @@
 #   make, make install     build against the server that PG_CONFIG names
 #   make test              install what is missing, build, run every test
 #   make demo              install, build, start a private server, show it
-#   make installcheck      the regress, isolation and TAP tests, as packagers
-#                          run them, against a server that is running already
+#   make installcheck      the regress and isolation tests, as packagers run
+#                          them, against a server that is running already
 #
 # "make test" and "make demo" must work before PostgreSQL is installed (their
 # scripts install it), so nothing here may depend on PGXS being found.
@@ -26,6 +26,11 @@ OBJS = \
 	src/face/expression.o \
 	src/drive/driver.o \
 	src/drive/spool.o \
+	src/drive/xact.o \
+	src/stash/batch.o \
+	src/stash/upload.o \
+	src/stash/stash.o \
+	src/stash/reader.o \
 	src/walk/arrangement.o \
 	src/walk/bounds.o \
 	src/walk/scan.o \
@@ -44,12 +49,9 @@ REGRESS_LATE =
 ISOLATION =
 TAP =
 
+# TAP is not given to PGXS: these tests need the test build.
 REGRESS_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)
 ISOLATION_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)
-ifneq ($(strip $(TAP)),)
-TAP_TESTS = 1
-PROVE_TESTS = $(TAP)
-endif
 
 # PostgreSQL 15 is what the extension is made for.  On Debian the pg_config in
 # PATH is a wrapper that may answer for another server or, without

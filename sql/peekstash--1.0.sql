@@ -19,6 +19,41 @@ CREATE SCHEMA peekstash;
 GRANT USAGE ON SCHEMA peekstash TO PUBLIC;
 
 --
+-- The stash.  Nothing is granted on it: only the functions of the extension
+-- read and write it.
+--
+-- UNLOGGED because an answer need not survive a crash.  Payloads are stored
+-- out of line and as they are: they come compressed, or shall not be.
+-- Truncating pages at the end would lock readers out, so vacuum does not; it
+-- comes early, because everything here is short-lived.
+--
+
+CREATE UNLOGGED TABLE peekstash.batch (
+	handle uuid NOT NULL,
+	worker integer NOT NULL,
+	first_row bigint NOT NULL,		-- of this worker's rows, from 0
+	num_rows bigint NOT NULL,		-- copies counted
+	answer_bytes bigint NOT NULL,	-- by the ruler
+	payload bytea NOT NULL,
+	PRIMARY KEY (handle, worker, first_row)
+) WITH (
+	vacuum_truncate = off,
+	autovacuum_vacuum_threshold = 1000,
+	autovacuum_vacuum_scale_factor = 0,
+	autovacuum_vacuum_insert_threshold = -1,
+	toast.vacuum_truncate = off,
+	toast.autovacuum_vacuum_threshold = 10000,
+	toast.autovacuum_vacuum_scale_factor = 0,
+	toast.autovacuum_vacuum_insert_threshold = -1
+);
+ALTER TABLE peekstash.batch ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE peekstash.batch IS
+	'rows of stashed answers; for the functions of the extension only';
+
+REVOKE ALL ON peekstash.batch FROM PUBLIC;
+
+--
 -- Direct peeks: rows now
 --
 
@@ -76,12 +111,18 @@ CREATE FUNCTION peekstash_stat(
 	OUT scope text,
 	OUT walks_inline bigint,
 	OUT answers_memory bigint,
+	OUT answers_stashed bigint,
 	OUT answers_failed bigint,
 	OUT answers_cancelled bigint,
 	OUT positions bigint,
 	OUT rows bigint,
 	OUT answer_bytes bigint,
+	OUT stored_bytes bigint,
+	OUT batches_written bigint,
+	OUT batches_read bigint,
 	OUT walk_seconds double precision,
+	OUT write_seconds double precision,
+	OUT read_seconds double precision,
 	OUT stats_reset timestamptz)
 RETURNS record
 AS 'MODULE_PATHNAME', 'peekstash_stat'

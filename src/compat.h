@@ -47,6 +47,12 @@
 	index_beginscan(heap, index, snapshot, nkeys, norderbys)
 #endif
 
+/* Deferrable primary keys have to be asked for since 18. */
+#if PG_VERSION_NUM < 180000
+#define RelationGetPrimaryKeyIndex(relation, deferrable_ok) \
+	RelationGetPrimaryKeyIndex(relation)
+#endif
+
 /* Virtual generated columns came with 18. */
 #ifndef ATTRIBUTE_GENERATED_VIRTUAL
 #define ATTRIBUTE_GENERATED_VIRTUAL 'v'

@@ -77,3 +77,23 @@ error_no_such_arrangement(Oid relid)
 			 errmsg("arrangement with OID %u does not exist", relid),
 			 errhint("REINDEX CONCURRENTLY gives an index a new OID. In views and stored expressions write the index as 'name'::text::regclass.")));
 }
+
+/* A stored answer is not what was stored; detail is a sentence. */
+void
+error_answer_damaged(const char *handle, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("stashed answer of peek \"%s\" is damaged", handle),
+			 errdetail_internal("%s", detail)));
+}
+
+void
+error_answer_rolled_back(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_CURSOR_STATE),
+			 errmsg("the rows of this peek were rolled back"),
+			 errdetail("They were stashed in a savepoint that has been rolled back."),
+			 errhint("Fetch the first row before the savepoint, or set \"peekstash.enable_stash\" to off.")));
+}

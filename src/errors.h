@@ -22,5 +22,8 @@ extern void error_row_too_large(int64 bytes) pg_attribute_noreturn();
 extern void error_row_type_mismatch(const char *detail)
 			pg_attribute_noreturn();
 extern void error_no_such_arrangement(Oid relid) pg_attribute_noreturn();
+extern void error_answer_damaged(const char *handle, const char *detail)
+			pg_attribute_noreturn();
+extern void error_answer_rolled_back(void) pg_attribute_noreturn();
 
 #endif							/* PEEKSTASH_ERRORS_H */

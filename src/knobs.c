@@ -29,9 +29,18 @@
 
 #define MB	(1024 * 1024)
 
+typedef enum KnobKind
+{
+	KNOB_INT,
+	KNOB_BOOL,					/* bool in PeekKnobs */
+	KNOB_ENUM					/* int in PeekKnobs */
+} KnobKind;
+
 typedef struct Knob
 {
 	const char *name;			/* without the prefix */
+	KnobKind	kind;
+	const struct config_enum_entry *names;	/* of KNOB_ENUM */
 	const char *short_desc;
 	const char *long_desc;
 	size_t		offset;			/* in PeekKnobs */
@@ -46,39 +55,74 @@ typedef struct Knob
 
 static PeekKnobs settings;
 
+static const struct config_enum_entry compression_names[] = {
+	{"none", STASH_COMPRESSION_NONE, false},
+#ifdef USE_LZ4
+	{"lz4", STASH_COMPRESSION_LZ4, false},
+#endif
+	{NULL, 0, false}
+};
+
+#ifdef USE_LZ4
+#define DEFAULT_COMPRESSION	STASH_COMPRESSION_LZ4
+#else
+#define DEFAULT_COMPRESSION	STASH_COMPRESSION_NONE
+#endif
+
 #define KNOB(field)	offsetof(PeekKnobs, field)
 
 static const Knob knob_table[] = {
 	{
-		"stash_threshold",
+		"enable_stash", KNOB_BOOL, NULL,
+		"Lets large answers be stashed.",
+		"If off, a large answer is held in a temporary file of the session until it has been read.",
+		KNOB(enable_stash), true, false, true,
+		PGC_USERSET, 0, false, 0
+	},
+	{
+		"stash_threshold", KNOB_INT, NULL,
 		"Sets the size up to which an answer is held in memory.",
-		"An answer that grows larger leaves memory batch by batch while it is walked. 0 lets every answer that is not empty do so.",
+		"An answer that grows larger is stashed, batch by batch, while it is walked. 0 stashes every answer that is not empty.",
 		KNOB(stash_threshold), 1 * MB, 0, 512 * MB,
 		PGC_USERSET, GUC_UNIT_BYTE, false, 0
 	},
 	{
-		"stash_batch_size",
-		"Sets the size of the batches in which an answer leaves memory.",
-		"Counts the batches after the first, which is cut when stash_threshold is exceeded.",
+		"stash_batch_size", KNOB_INT, NULL,
+		"Sets the size of the batches in which an answer is stashed.",
+		"What has been held when stash_threshold is exceeded is cut up into batches of this size, too.",
 		KNOB(stash_batch_size), 128 * 1024, 1, 512 * MB,
 		PGC_USERSET, GUC_UNIT_BYTE, false, 0
 	},
 	{
-		"max_result_size",
+		"stash_compression", KNOB_ENUM, compression_names,
+		"Sets the compression of stashed batches.",
+		NULL,
+		KNOB(stash_compression), DEFAULT_COMPRESSION, 0, 0,
+		PGC_USERSET, 0, false, 0
+	},
+	{
+		"read_batch_size", KNOB_INT, NULL,
+		"Sets how much of a stashed answer its reader holds in memory.",
+		"The rows after the last batch are held, too, so they are limited by the same setting.",
+		KNOB(read_batch_size), 1 * MB, 1, 512 * MB,
+		PGC_USERSET, GUC_UNIT_BYTE, false, 0
+	},
+	{
+		"max_result_size", KNOB_INT, NULL,
 		"Sets the maximum size of one answer.",
 		"A larger answer is an error. -1 means no limit.",
 		KNOB(max_result_size), 1024 * 1024, -1, INT_MAX,
 		PGC_SUSET, GUC_UNIT_KB, true, -1
 	},
 	{
-		"row_iteration_limit",
+		"row_iteration_limit", KNOB_INT, NULL,
 		"Sets the maximum number of index positions that one peek may look at.",
 		"0 means no limit.",
 		KNOB(row_iteration_limit), 0, 0, INT_MAX,
 		PGC_SUSET, 0, true, 0
 	},
 	{
-		"yield_granularity",
+		"yield_granularity", KNOB_INT, NULL,
 		"Sets the number of index positions between two looks at cancellation.",
 		NULL,
 		KNOB(yield_granularity), 10000, 1, 1000000,
@@ -86,10 +130,26 @@ static const Knob knob_table[] = {
 	},
 };
 
-static inline int *
-knob_value(PeekKnobs *knobs, const Knob *knob)
+static inline void *
+knob_place(PeekKnobs *knobs, const Knob *knob)
 {
-	return (int *) ((char *) knobs + knob->offset);
+	return (char *) knobs + knob->offset;
+}
+
+static int
+knob_get(PeekKnobs *knobs, const Knob *knob)
+{
+	return knob->kind == KNOB_BOOL ? *(bool *) knob_place(knobs, knob) :
+		*(int *) knob_place(knobs, knob);
+}
+
+static void
+knob_set(PeekKnobs *knobs, const Knob *knob, int value)
+{
+	if (knob->kind == KNOB_BOOL)
+		*(bool *) knob_place(knobs, knob) = value != 0;
+	else
+		*(int *) knob_place(knobs, knob) = value;
 }
 
 /*
@@ -103,18 +163,50 @@ knobs_define(void)
 	{
 		const Knob *knob = &knob_table[i];
 
-		DefineCustomIntVariable(psprintf("peekstash.%s", knob->name),
-								knob->short_desc,
-								knob->long_desc,
-								knob_value(&settings, knob),
-								knob->boot_value,
-								knob->min,
-								knob->max,
-								knob->context,
-								knob->unit,
-								NULL,
-								NULL,
-								NULL);
+		char	   *name = psprintf("peekstash.%s", knob->name);
+
+		switch (knob->kind)
+		{
+			case KNOB_INT:
+				DefineCustomIntVariable(name,
+										knob->short_desc,
+										knob->long_desc,
+										knob_place(&settings, knob),
+										knob->boot_value,
+										knob->min,
+										knob->max,
+										knob->context,
+										knob->unit,
+										NULL,
+										NULL,
+										NULL);
+				break;
+			case KNOB_BOOL:
+				DefineCustomBoolVariable(name,
+										 knob->short_desc,
+										 knob->long_desc,
+										 knob_place(&settings, knob),
+										 knob->boot_value != 0,
+										 knob->context,
+										 0,
+										 NULL,
+										 NULL,
+										 NULL);
+				break;
+			case KNOB_ENUM:
+				DefineCustomEnumVariable(name,
+										 knob->short_desc,
+										 knob->long_desc,
+										 knob_place(&settings, knob),
+										 knob->boot_value,
+										 knob->names,
+										 knob->context,
+										 0,
+										 NULL,
+										 NULL,
+										 NULL);
+				break;
+		}
 	}
 	MarkGUCPrefixReserved("peekstash");
 }
@@ -129,52 +221,71 @@ option_error(const char *name, const char *detail, const char *hint)
 			 hint ? errhint("%s", hint) : 0));
 }
 
+/* The value of an option that is a number, in the knob's base unit. */
+static int
+option_parse_number(const Knob *knob, const JsonbValue *value)
+{
+	Datum		number = NumericGetDatum(value->val.numeric);
+	bool		overflow;
+	int			result;
+
+	/* no silent rounding of 1.5 kB */
+	if (DatumGetInt32(DirectFunctionCall2(numeric_cmp, number,
+										  DirectFunctionCall2(numeric_trunc, number,
+															  Int32GetDatum(0)))) != 0)
+		option_error(knob->name, "The number must be an integer.", NULL);
+	result = numeric_int4_opt_error(value->val.numeric, &overflow);
+	if (overflow)
+		option_error(knob->name, "The number is out of range.", NULL);
+	return result;
+}
+
 /*
- * The value of an option as an integer in the knob's base unit: a JSON
- * number as it is, a string as SET parses it.
+ * The value of an option as the knob holds it.  A JSON number is in the knob's
+ * base unit; a string is parsed as SET parses it.
  */
 static int
 option_parse(const Knob *knob, const JsonbValue *value)
 {
+	char	   *string = value->type == jbvString ?
+		pnstrdup(value->val.string.val, value->val.string.len) : NULL;
 	int			result;
+	bool		flag;
+	const char *hint = NULL;
 
-	if (value->type == jbvString)
+	switch (knob->kind)
 	{
-		const char *hint = NULL;
-		char	   *text = pnstrdup(value->val.string.val,
-									value->val.string.len);
-
-		if (!parse_int(text, &result, knob->unit, &hint))
-			option_error(knob->name, NULL, hint ? hint :
-						 "A number, or a string as SET takes it, is wanted.");
+		case KNOB_INT:
+			if (value->type == jbvNumeric)
+				result = option_parse_number(knob, value);
+			else if (string == NULL ||
+					 !parse_int(string, &result, knob->unit, &hint))
+				break;
+			if (result < knob->min || result > knob->max)
+				option_error(knob->name,
+							 psprintf("%d is outside the valid range (%d .. %d).",
+									  result, knob->min, knob->max), NULL);
+			return result;
+		case KNOB_BOOL:
+			if (value->type == jbvBool)
+				return value->val.boolean;
+			if (string != NULL && parse_bool(string, &flag))
+				return flag;
+			hint = "A boolean is wanted.";
+			break;
+		case KNOB_ENUM:
+			for (const struct config_enum_entry *entry = knob->names;
+				 string != NULL && entry->name != NULL; entry++)
+			{
+				if (pg_strcasecmp(entry->name, string) == 0)
+					return entry->val;
+			}
+			hint = "One of the names that SET takes is wanted.";
+			break;
 	}
-	else if (value->type == jbvNumeric)
-	{
-		bool		overflow;
-
-		/* not numeric_int4: 1.5 kB shall be refused, not rounded */
-		if (DatumGetInt32(DirectFunctionCall2(numeric_cmp,
-											  NumericGetDatum(value->val.numeric),
-											  DirectFunctionCall2(numeric_trunc,
-																  NumericGetDatum(value->val.numeric),
-																  Int32GetDatum(0)))) != 0)
-			option_error(knob->name, "The number must be an integer.", NULL);
-		result = numeric_int4_opt_error(value->val.numeric, &overflow);
-		if (overflow)
-			option_error(knob->name, "The number is out of range.", NULL);
-	}
-	else
-	{
-		option_error(knob->name, NULL,
-					 "A number, or a string as SET takes it, is wanted.");
-		pg_unreachable();
-	}
-
-	if (result < knob->min || result > knob->max)
-		option_error(knob->name,
-					 psprintf("%d is outside the valid range (%d .. %d).",
-							  result, knob->min, knob->max), NULL);
-	return result;
+	option_error(knob->name, NULL, hint ? hint :
+				 "A number, or a string as SET takes it, is wanted.");
+	return 0;					/* keep compiler quiet */
 }
 
 /* May the current role set this guard from one value to another? */
@@ -200,11 +311,12 @@ option_apply(PeekKnobs *knobs, const char *name, const JsonbValue *value)
 			continue;
 
 		number = option_parse(knob, value);
-		if (knob->guard && !guard_allows(knob, *knob_value(knobs, knob), number))
+		if (knob->guard &&
+			!guard_allows(knob, knob_get(knobs, knob), number))
 			option_error(name, "This limit can only be lowered by an option.",
 						 psprintf("Ask a superuser to raise \"peekstash.%s\".",
 								  name));
-		*knob_value(knobs, knob) = number;
+		knob_set(knobs, knob, number);
 		return;
 	}
 

@@ -17,14 +17,23 @@
 
 #include "utils/jsonb.h"
 
+typedef enum StashCompression
+{
+	STASH_COMPRESSION_NONE,
+	STASH_COMPRESSION_LZ4
+} StashCompression;
+
 /*
  * The settings in force for one call: read once, at its start, so that a
  * function inside a filter cannot move the limits of the walk that calls it.
  */
 typedef struct PeekKnobs
 {
+	bool		enable_stash;
 	int			stash_threshold;	/* bytes */
 	int			stash_batch_size;	/* bytes */
+	int			stash_compression;	/* a StashCompression */
+	int			read_batch_size;	/* bytes */
 	int			max_result_size;	/* kB, -1 = none */
 	int			row_iteration_limit;	/* positions, 0 = off */
 	int			yield_granularity;	/* positions */

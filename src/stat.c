@@ -119,12 +119,18 @@ stat_count(const PeekCounts *counts)
 	stat_lock();
 	total->walks_inline += counts->walks_inline;
 	total->answers_memory += counts->answers_memory;
+	total->answers_stashed += counts->answers_stashed;
 	total->answers_failed += counts->answers_failed;
 	total->answers_cancelled += counts->answers_cancelled;
 	total->positions += counts->positions;
 	total->rows += counts->rows;
 	total->answer_bytes += counts->answer_bytes;
+	total->stored_bytes += counts->stored_bytes;
+	total->batches_written += counts->batches_written;
+	total->batches_read += counts->batches_read;
 	total->walk_seconds += counts->walk_seconds;
+	total->write_seconds += counts->write_seconds;
+	total->read_seconds += counts->read_seconds;
 	stat_unlock();
 }
 
@@ -171,8 +177,8 @@ peekstash_stat(PG_FUNCTION_ARGS)
 {
 	TupleDesc	desc;
 	StatShared	copy;
-	Datum		values[10];
-	bool		isnull[10] = {0};
+	Datum		values[16];
+	bool		isnull[16] = {0};
 	int			i = 0;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE ||
@@ -186,12 +192,18 @@ peekstash_stat(PG_FUNCTION_ARGS)
 	values[i++] = CStringGetTextDatum(shared ? "cluster" : "session");
 	values[i++] = Int64GetDatum(copy.counts.walks_inline);
 	values[i++] = Int64GetDatum(copy.counts.answers_memory);
+	values[i++] = Int64GetDatum(copy.counts.answers_stashed);
 	values[i++] = Int64GetDatum(copy.counts.answers_failed);
 	values[i++] = Int64GetDatum(copy.counts.answers_cancelled);
 	values[i++] = Int64GetDatum(copy.counts.positions);
 	values[i++] = Int64GetDatum(copy.counts.rows);
 	values[i++] = Int64GetDatum(copy.counts.answer_bytes);
+	values[i++] = Int64GetDatum(copy.counts.stored_bytes);
+	values[i++] = Int64GetDatum(copy.counts.batches_written);
+	values[i++] = Int64GetDatum(copy.counts.batches_read);
 	values[i++] = Float8GetDatum(copy.counts.walk_seconds);
+	values[i++] = Float8GetDatum(copy.counts.write_seconds);
+	values[i++] = Float8GetDatum(copy.counts.read_seconds);
 	values[i++] = TimestampTzGetDatum(copy.reset_time);
 	Assert(i == lengthof(values));
 

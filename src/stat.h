@@ -20,12 +20,18 @@ typedef struct PeekCounts
 {
 	int64		walks_inline;	/* walks that ended, also in an error */
 	int64		answers_memory;
+	int64		answers_stashed;
 	int64		answers_failed;
 	int64		answers_cancelled;
 	int64		positions;
 	int64		rows;			/* copies counted */
 	int64		answer_bytes;
-	double		walk_seconds;
+	int64		stored_bytes;	/* of payloads */
+	int64		batches_written;
+	int64		batches_read;
+	double		walk_seconds;	/* without writing */
+	double		write_seconds;
+	double		read_seconds;	/* reading back from the stash */
 } PeekCounts;
 
 extern void stat_init(void);

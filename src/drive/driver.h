@@ -25,6 +25,6 @@ extern PeekAnswer *driver_run_inline(Arrangement *arrangement,
 									 const PeekKnobs *knobs);
 extern const PeekOutcome *driver_answer_outcome(const PeekAnswer *answer);
 extern const Entry *driver_answer_next(PeekAnswer *answer);
-extern void driver_answer_end(PeekAnswer *answer);
+extern void driver_answer_end(PeekAnswer *answer, bool complete);
 
 #endif							/* PEEKSTASH_DRIVER_H */

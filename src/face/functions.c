@@ -53,13 +53,13 @@ typedef struct PeekRows
 	int64		copies_left;
 } PeekRows;
 
-/* The caller reads no further, whether it has read everything or not. */
+/* The caller reads no further, though not everything has been read. */
 static void
 peek_rows_shutdown(Datum arg)
 {
 	PeekRows   *rows = (PeekRows *) DatumGetPointer(arg);
 
-	driver_answer_end(rows->answer);
+	driver_answer_end(rows->answer, false);
 }
 
 static void
@@ -154,7 +154,7 @@ peek_rows_next(PeekRows *rows, Datum *row)
 		{
 			UnregisterExprContextCallback(rows->econtext, peek_rows_shutdown,
 										  PointerGetDatum(rows));
-			peek_rows_shutdown(PointerGetDatum(rows));
+			driver_answer_end(rows->answer, true);
 			return false;
 		}
 		rows->copies_left = rows->entry->copies;

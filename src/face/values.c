@@ -260,6 +260,7 @@ values_from_row(FunctionCallInfo fcinfo, int argno, const char *argname,
 	if (PG_ARGISNULL(argno))
 	{
 		row->given = row->has_null = true;
+		row->width = type == RECORDOID ? 0 : 1;
 		return;
 	}
 

@@ -207,7 +207,7 @@ check_index(Relation index)
 	if (!form->indislive)
 		state = "It is being dropped.";
 	else if (!form->indisready)
-		state = "It is still being built.";
+		state = "It is not ready: its build has not finished, or has failed.";
 	else if (!form->indisvalid)
 		state = "It is not valid: its build has not finished, or has failed.";
 

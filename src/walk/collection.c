@@ -246,7 +246,7 @@ collection_enter_sort(PeekCollection *collection, TupleTableSlot *slot)
 	entry = entry_buffer_append_slot(last, collection->options.description->desc,
 									 slot, collection->options.slot_is_row,
 									 collection->options.max_result_bytes);
-	if (order_add_copy(collection->order, entry))
+	if (order_add_copy(collection->order, entry, keys, isnull))
 		return;
 	if (collection->measure_on_entry)
 		collection_charge(collection, entry_byte_len(&entry->row));

@@ -404,24 +404,32 @@ order_put(PeekOrder *order, const Entry *entry, const Datum *keys,
 }
 
 /*
- * If the newest entry has this very row, it gets one more copy; else false.
+ * If the newest entry has this very row and these sort keys, it gets one more
+ * copy; else false.  The keys must be looked at, because they may come from
+ * columns that are not in the row.
  */
 bool
-order_add_copy(PeekOrder *order, const Entry *entry)
+order_add_copy(PeekOrder *order, const Entry *entry, const Datum *keys,
+			   const bool *isnull)
 {
-	Entry	   *newest = NULL;
+	OrderItem	newest = {0};
 
 	if (order->tuplesort != NULL)
 	{
 		if (order->have_last)
-			newest = (Entry *) order->last.data;
+		{
+			newest.entry = (Entry *) order->last.data;
+			newest.keys = order->last_keys;
+			newest.isnull = order->last_isnull;
+		}
 	}
 	else if (order->num_items > 0)
-		newest = order->items[order->num_items - 1].entry;
+		newest = order->items[order->num_items - 1];
 
-	if (newest == NULL || !entry_rows_equal(newest, entry))
+	if (newest.entry == NULL || !entry_rows_equal(newest.entry, entry) ||
+		order_compare_keys(order, keys, isnull, &newest) != 0)
 		return false;
-	newest->copies += entry->copies;
+	newest.entry->copies += entry->copies;
 	order->num_rows += entry->copies;
 	return true;
 }

@@ -33,7 +33,8 @@ extern bool order_wants(PeekOrder *order, const Datum *keys,
 						const bool *isnull);
 extern void order_put(PeekOrder *order, const Entry *entry, const Datum *keys,
 					  const bool *isnull);
-extern bool order_add_copy(PeekOrder *order, const Entry *entry);
+extern bool order_add_copy(PeekOrder *order, const Entry *entry,
+						   const Datum *keys, const bool *isnull);
 extern void order_sort(PeekOrder *order);
 extern const Entry *order_next(PeekOrder *order);
 extern void order_end(PeekOrder *order);

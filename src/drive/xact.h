@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * xact.h
+ *	  What the end of a (sub)transaction does to stashed answers.
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/drive/xact.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PEEKSTASH_XACT_H
+#define PEEKSTASH_XACT_H
+
+#include "postgres.h"
+
+#include "utils/uuid.h"
+
+extern void xact_stash_opened(const pg_uuid_t *handle);
+extern bool xact_stash_exists(const pg_uuid_t *handle);
+extern void xact_stash_delete(const pg_uuid_t *handle);
+
+#endif							/* PEEKSTASH_XACT_H */

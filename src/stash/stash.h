@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * stash.h
+ *	  The stash tables: writing and deleting.
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/stash/stash.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PEEKSTASH_STASH_H
+#define PEEKSTASH_STASH_H
+
+#include "postgres.h"
+
+#include "utils/uuid.h"
+
+/* The columns of peekstash.batch. */
+#define BATCH_HANDLE		1
+#define BATCH_WORKER		2
+#define BATCH_FIRST_ROW		3
+#define BATCH_NUM_ROWS		4
+#define BATCH_ANSWER_BYTES	5
+#define BATCH_PAYLOAD		6
+
+extern Oid	stash_batch_table(void);
+extern bool stash_is_writable(void);
+extern void stash_new_handle(pg_uuid_t *handle);
+extern char *stash_handle_text(const pg_uuid_t *handle);
+extern void stash_write_batch(const pg_uuid_t *handle, int worker,
+							  int64 first_row, int64 num_rows,
+							  int64 answer_bytes, bytea *payload);
+extern int64 stash_delete_batches(const pg_uuid_t *handle);
+
+#endif							/* PEEKSTASH_STASH_H */
