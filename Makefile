@@ -28,6 +28,7 @@ OBJS = \
 	src/drive/spool.o \
 	src/drive/xact.o \
 	src/stash/batch.o \
+	src/stash/batch_probe.o \
 	src/stash/upload.o \
 	src/stash/stash.o \
 	src/stash/reader.o \

@@ -283,7 +283,9 @@ option_parse(const Knob *knob, const JsonbValue *value)
 			hint = "One of the names that SET takes is wanted.";
 			break;
 	}
-	option_error(knob->name, NULL, hint ? hint :
+	option_error(knob->name,
+				 string ? psprintf("The value is \"%s\".", string) : NULL,
+				 hint ? hint :
 				 "A number, or a string as SET takes it, is wanted.");
 	return 0;					/* keep compiler quiet */
 }
@@ -343,7 +345,7 @@ knobs_resolve(PeekKnobs *knobs, Jsonb *options)
 	if (!JB_ROOT_IS_OBJECT(options))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("options must be a JSON object")));
+				 errmsg("\"options\" must be a JSON object")));
 
 	it = JsonbIteratorInit(&options->root);
 	token = JsonbIteratorNext(&it, &value, true);	/* WJB_BEGIN_OBJECT */

@@ -91,7 +91,7 @@ row_count_argument(FunctionCallInfo fcinfo, int argno, int64 not_given,
 	if (value < 0)
 		ereport(ERROR,
 				(errcode(sqlstate),
-				 errmsg("%s must not be negative", argname)));
+				 errmsg("\"%s\" must not be negative", argname)));
 	return value;
 }
 
