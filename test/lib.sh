@@ -130,6 +130,15 @@ packages_install()
 
 	packages_missing
 	[ -z "$MISSING" ] || die "still missing after the installation: $MISSING"
+
+	for exe in /proc/[0-9]*/exe
+	do
+		if [ "$(readlink "$exe")" = "$PG_LIB/bin/postgres (deleted)" ]
+		then
+			say "a server of this machine still runs its old minor release"
+			break
+		fi
+	done 2>/dev/null
 }
 
 # apt-get's own output is only of interest when it fails.
@@ -175,6 +184,7 @@ debian_hold()
 	if [ ! -e $NO_MAIN ]
 	then
 		NO_MAIN_OURS=yes
+		[ -d "${NO_MAIN%/*}" ] || NO_MAIN_OURS=folder
 		$SUDO mkdir -p "${NO_MAIN%/*}"
 		echo "create_main_cluster = false" | $SUDO tee $NO_MAIN >/dev/null
 	fi
@@ -184,6 +194,7 @@ debian_release()
 {
 	[ -z "$POLICY_OURS" ] || $SUDO rm -f $POLICY
 	[ -z "$NO_MAIN_OURS" ] || $SUDO rm -f $NO_MAIN
+	[ "$NO_MAIN_OURS" != folder ] || $SUDO rmdir "${NO_MAIN%/*}"
 	POLICY_OURS=
 	NO_MAIN_OURS=
 }
@@ -371,7 +382,7 @@ variant_build()
 	flag=
 	[ "$1" != test ] || flag=PEEKSTASH_TEST=1
 	mkdir "$TMP/build/$1"
-	if ! make -C "$TMP/build/$1" -f "$TMP/src/Makefile" VPATH="$TMP/src" \
+	if ! make -s -j 2 -C "$TMP/build/$1" -f "$TMP/src/Makefile" VPATH="$TMP/src" \
 		PG_CONFIG="$(variant_bin "$1")/pg_config" with_llvm=no COPT=-Werror \
 		$flag install >"$TMP/out/build_$1.log" 2>&1
 	then
