@@ -3,6 +3,7 @@
 #   make, make install     build against the server that PG_CONFIG names
 #   make test              install what is missing, build, run every test
 #   make demo              install, build, start a private server, show it
+#   make bench             install, build, measure against plain PostgreSQL
 #   make installcheck      the regress and isolation tests, as packagers run
 #                          them, against a server that is running already
 #
@@ -21,17 +22,26 @@ OBJS = \
 	src/errors.o \
 	src/stop.o \
 	src/face/functions.o \
+	src/face/handles.o \
+	src/face/monitor.o \
 	src/face/request.o \
 	src/face/values.o \
 	src/face/expression.o \
+	src/face/digest.o \
+	src/face/rows.o \
 	src/drive/driver.o \
 	src/drive/spool.o \
 	src/drive/xact.o \
+	src/drive/registry.o \
+	src/drive/quota.o \
+	src/drive/reclaim.o \
 	src/stash/batch.o \
 	src/stash/batch_probe.o \
 	src/stash/upload.o \
 	src/stash/stash.o \
 	src/stash/reader.o \
+	src/stash/handle.o \
+	src/stash/page.o \
 	src/walk/arrangement.o \
 	src/walk/bounds.o \
 	src/walk/scan.o \
@@ -45,10 +55,15 @@ OBJS = \
 #                 shared_preload_libraries, with the same output
 #   ISOLATION     test/specs/NAME.spec against expected/NAME.out
 #   TAP           test/t/NAME.pl
-REGRESS =
-REGRESS_LATE =
-ISOLATION =
-TAP =
+REGRESS = peek keys bounds expression limits options errors privileges types \
+	stash
+REGRESS_LATE = peek expression options errors privileges stash
+ISOLATION = snapshot_isolation same_key serializable savepoints concurrent_ddl \
+	half_built_index old_snapshot_index other_temp_table rewritten_table
+TAP = test/t/010_memory.pl test/t/011_transactions.pl \
+	test/t/012_late_load.pl test/t/013_hammer.pl \
+	test/t/030_stash_stops.pl test/t/031_random_aborts.pl \
+	test/t/032_batch_format.pl test/t/033_stash_memory.pl
 
 # TAP is not given to PGXS: these tests need the test build.
 REGRESS_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)
@@ -113,8 +128,11 @@ test:
 demo:
 	@sh test/demo/run
 
+bench:
+	@sh test/bench/run
+
 # How the scripts ask for a list above: make -s list-REGRESS
 list-%:
 	@echo $($*)
 
-.PHONY: all test demo
+.PHONY: all test demo bench

@@ -53,6 +53,15 @@
 	RelationGetPrimaryKeyIndex(relation)
 #endif
 
+/* One function checks the owner of any object since 16. */
+#if PG_VERSION_NUM < 160000
+#define database_owned_by(database, role) \
+	pg_database_ownercheck(database, role)
+#else
+#define database_owned_by(database, role) \
+	object_ownercheck(DatabaseRelationId, database, role)
+#endif
+
 /* Virtual generated columns came with 18. */
 #ifndef ATTRIBUTE_GENERATED_VIRTUAL
 #define ATTRIBUTE_GENERATED_VIRTUAL 'v'

@@ -97,3 +97,44 @@ error_answer_rolled_back(void)
 			 errdetail("They were stashed in a savepoint that has been rolled back."),
 			 errhint("Fetch the first row before the savepoint, or set \"peekstash.enable_stash\" to off.")));
 }
+
+/* A submitted peek that may not be stashed has outgrown memory. */
+void
+error_stash_disabled(int64 max_bytes)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("result exceeds max size of %s", pretty_size(max_bytes)),
+			 errdetail("\"peekstash.enable_stash\" is off, so a submitted peek is kept in memory."),
+			 errhint("Set \"peekstash.enable_stash\" to on, or use peek.")));
+}
+
+void
+error_stash_full(int64 limit, const char *knob)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("stash size limit of %s exceeded", pretty_size(limit)),
+			 errhint("Release answers, see peekstash.peeks, or raise \"peekstash.%s\".",
+					 knob)));
+}
+
+void
+error_stash_disk_full(int64 limit)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("stash size limit of %s on disk exceeded",
+					pretty_size(limit)),
+			 errdetail("The space of deleted answers has not been vacuumed yet."),
+			 errhint("VACUUM the tables of schema \"peekstash\", or raise \"peekstash.max_stash_size\".")));
+}
+
+void
+error_too_many_peeks(int limit)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("limit of %d stored peeks exceeded", limit),
+			 errhint("Release answers, see peekstash.peeks, or raise \"peekstash.max_role_peeks\".")));
+}

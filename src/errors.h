@@ -25,5 +25,10 @@ extern void error_no_such_arrangement(Oid relid) pg_attribute_noreturn();
 extern void error_answer_damaged(const char *handle, const char *detail)
 			pg_attribute_noreturn();
 extern void error_answer_rolled_back(void) pg_attribute_noreturn();
+extern void error_stash_disabled(int64 max_bytes) pg_attribute_noreturn();
+extern void error_stash_full(int64 limit, const char *knob)
+			pg_attribute_noreturn();
+extern void error_stash_disk_full(int64 limit) pg_attribute_noreturn();
+extern void error_too_many_peeks(int limit) pg_attribute_noreturn();
 
 #endif							/* PEEKSTASH_ERRORS_H */

@@ -128,7 +128,46 @@ static const Knob knob_table[] = {
 		KNOB(yield_granularity), 10000, 1, 1000000,
 		PGC_USERSET, 0, false, 0
 	},
+	{
+		"ttl", KNOB_INT, NULL,
+		"Sets how long an answer is kept after it was made.",
+		NULL,
+		KNOB(ttl), 60 * 60, 1, INT_MAX,
+		PGC_USERSET, GUC_UNIT_S, false, 0
+	},
+	{
+		"max_ttl", KNOB_INT, NULL,
+		"Sets how long an answer may be kept at most.",
+		NULL,
+		KNOB(max_ttl), 7 * 24 * 60 * 60, 1, INT_MAX,
+		PGC_SUSET, GUC_UNIT_S, true, -1
+	},
+	{
+		"max_stash_size", KNOB_INT, NULL,
+		"Sets the maximum size of all stashed answers of a database.",
+		"New answers are refused beyond it.",
+		KNOB(max_stash_size), 10 * 1024 * 1024, 0, INT_MAX,
+		PGC_SUSET, GUC_UNIT_KB, true, -1
+	},
+	{
+		"max_role_stash_size", KNOB_INT, NULL,
+		"Sets the maximum size of all stashed answers of a session user.",
+		"0 means no limit.",
+		KNOB(max_role_stash_size), 0, 0, INT_MAX,
+		PGC_SUSET, GUC_UNIT_KB, true, 0
+	},
+	{
+		"max_role_peeks", KNOB_INT, NULL,
+		"Sets the maximum number of answers that a session user keeps.",
+		"0 means no limit.",
+		KNOB(max_role_peeks), 10000, 0, INT_MAX,
+		PGC_SUSET, 0, true, 0
+	},
 };
+
+/* Settings of the server, which no call can have otherwise. */
+static int	slots = 64;
+static int	sweep_interval = 60;
 
 static inline void *
 knob_place(PeekKnobs *knobs, const Knob *knob)
@@ -208,7 +247,59 @@ knobs_define(void)
 				break;
 		}
 	}
+
+	/* the size of shared memory: only as long as that can still be chosen */
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable("peekstash.slots",
+								"Sets the number of submitted peeks that can be watched while they run.",
+								NULL,
+								&slots,
+								64,
+								1,
+								65536,
+								PGC_POSTMASTER,
+								0,
+								NULL,
+								NULL,
+								NULL);
+	DefineCustomIntVariable("peekstash.sweep_interval",
+							"Sets the time between two sweeps of expired answers by the launcher.",
+							NULL,
+							&sweep_interval,
+							60,
+							1,
+							INT_MAX / 1000,
+							PGC_SIGHUP,
+							GUC_UNIT_S,
+							NULL,
+							NULL,
+							NULL);
 	MarkGUCPrefixReserved("peekstash");
+}
+
+int
+knobs_slots(void)
+{
+	return slots;
+}
+
+int
+knobs_sweep_interval(void)
+{
+	return sweep_interval;
+}
+
+/* A lifetime must end, and not too late. */
+void
+knobs_check_ttl(const PeekKnobs *knobs, int64 seconds)
+{
+	if (seconds > 0 && seconds <= knobs->max_ttl)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("time to live must be between 1 and %d seconds",
+					knobs->max_ttl),
+			 errhint("The maximum is set by \"peekstash.max_ttl\".")));
 }
 
 static void
@@ -290,11 +381,15 @@ option_parse(const Knob *knob, const JsonbValue *value)
 	return 0;					/* keep compiler quiet */
 }
 
-/* May the current role set this guard from one value to another? */
+/*
+ * May the current role set this guard from one value to another?  An option
+ * comes with the request, often from an application's user: the right to SET
+ * a guard is not the right to raise it that way, only a superuser may.
+ */
 static bool
 guard_allows(const Knob *knob, int from, int to)
 {
-	if (superuser() || from == to)
+	if (from == to || superuser())
 		return true;
 	if (to == knob->none)
 		return false;
@@ -302,7 +397,8 @@ guard_allows(const Knob *knob, int from, int to)
 }
 
 static void
-option_apply(PeekKnobs *knobs, const char *name, const JsonbValue *value)
+option_apply(PeekKnobs *knobs, const char *name, const JsonbValue *value,
+			 bool submits)
 {
 	for (int i = 0; i < (int) lengthof(knob_table); i++)
 	{
@@ -325,20 +421,58 @@ option_apply(PeekKnobs *knobs, const char *name, const JsonbValue *value)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("unrecognized option \"%s\"", name),
+			 submits ?
+			 errhint("Options are \"handle\", \"label\", \"background\", and the names of settings without the prefix \"peekstash.\".") :
 			 errhint("Options are the names of settings without the prefix \"peekstash.\".")));
 }
 
+/* The options of functions that submit; false if name is none of them. */
+static bool
+submit_option_apply(SubmitOptions *submit, const char *name,
+					const JsonbValue *value)
+{
+	char	   *string = value->type == jbvString ?
+		pnstrdup(value->val.string.val, value->val.string.len) : NULL;
+
+	if (strcmp(name, "handle") == 0)
+	{
+		if (string == NULL)
+			option_error(name, NULL, "A string that is a UUID is wanted.");
+		submit->handle = *DatumGetUUIDP(DirectFunctionCall1(uuid_in,
+															CStringGetDatum(string)));
+		submit->has_handle = true;
+	}
+	else if (strcmp(name, "label") == 0)
+	{
+		if (string == NULL && value->type != jbvNull)
+			option_error(name, NULL, "A string is wanted.");
+		submit->label = string;
+	}
+	else if (strcmp(name, "background") == 0)
+	{
+		if (value->type != jbvBool)
+			option_error(name, NULL, "A boolean is wanted.");
+		submit->background = value->val.boolean;
+	}
+	else
+		return false;
+	return true;
+}
+
 /*
- * The settings in force for a call with these options (NULL = none).
+ * The settings in force for a call with these options (NULL = none).  submit
+ * is given by functions that submit, and NULL by others.
  */
 void
-knobs_resolve(PeekKnobs *knobs, Jsonb *options)
+knobs_resolve(PeekKnobs *knobs, Jsonb *options, SubmitOptions *submit)
 {
 	JsonbIterator *it;
 	JsonbIteratorToken token;
 	JsonbValue	value;
 
 	*knobs = settings;
+	if (submit != NULL)
+		memset(submit, 0, sizeof(*submit));
 	if (options == NULL)
 		return;
 
@@ -354,6 +488,9 @@ knobs_resolve(PeekKnobs *knobs, Jsonb *options)
 		char	   *name = pnstrdup(value.val.string.val, value.val.string.len);
 
 		(void) JsonbIteratorNext(&it, &value, true);	/* WJB_VALUE */
-		option_apply(knobs, name, &value);
+		if (submit == NULL || !submit_option_apply(submit, name, &value))
+			option_apply(knobs, name, &value, submit != NULL);
 	}
+	if (submit != NULL)
+		knobs_check_ttl(knobs, knobs->ttl);
 }

@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "utils/jsonb.h"
+#include "utils/uuid.h"
 
 typedef enum StashCompression
 {
@@ -37,10 +38,28 @@ typedef struct PeekKnobs
 	int			max_result_size;	/* kB, -1 = none */
 	int			row_iteration_limit;	/* positions, 0 = off */
 	int			yield_granularity;	/* positions */
+	int			ttl;			/* seconds */
+	int			max_ttl;		/* seconds */
+	int			max_stash_size; /* kB */
+	int			max_role_stash_size;	/* kB, 0 = none */
+	int			max_role_peeks; /* 0 = none */
 } PeekKnobs;
 
+/* What else the options of a submitting function may say. */
+typedef struct SubmitOptions
+{
+	bool		has_handle;
+	pg_uuid_t	handle;
+	char	   *label;			/* or NULL */
+	bool		background;
+} SubmitOptions;
+
 extern void knobs_define(void);
-extern void knobs_resolve(PeekKnobs *knobs, Jsonb *options);
+extern void knobs_resolve(PeekKnobs *knobs, Jsonb *options,
+						  SubmitOptions *submit);
+extern void knobs_check_ttl(const PeekKnobs *knobs, int64 seconds);
+extern int	knobs_slots(void);
+extern int	knobs_sweep_interval(void);
 
 /* The cap in bytes by the ruler; -1 = none. */
 static inline int64

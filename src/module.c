@@ -15,6 +15,9 @@
  */
 #include "postgres.h"
 
+#include "drive/quota.h"
+#include "drive/reclaim.h"
+#include "drive/registry.h"
 #include "fmgr.h"
 #include "knobs.h"
 #include "stat.h"
@@ -32,4 +35,7 @@ _PG_init(void)
 {
 	knobs_define();
 	stat_init();
+	registry_init();
+	quota_init();
+	reclaim_init();
 }

@@ -32,7 +32,8 @@
 typedef struct RowDescription
 {
 	TupleDesc	desc;			/* names, types, typmods, collations */
-	uint64		fingerprint;	/* see row_description_create() */
+	bool		has_fingerprint;
+	uint64		fingerprint;	/* see row_description_fingerprint() */
 } RowDescription;
 
 /*

@@ -81,6 +81,7 @@ fingerprint_type(Oid typid, uint64 hash)
 	Oid			element;
 
 	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
 
 	typid = getBaseType(typid);
 	hash = fingerprint_add(hash, typid);
@@ -110,11 +111,26 @@ fingerprint_type(Oid typid, uint64 hash)
 RowDescription *
 row_description_create(TupleDesc desc)
 {
-	RowDescription *description = palloc(sizeof(RowDescription));
+	RowDescription *description = palloc0(sizeof(RowDescription));
 
 	description->desc = desc;
-	description->fingerprint = fingerprint_columns(desc, desc->natts);
 	return description;
+}
+
+/*
+ * The fingerprint of an answer's columns.  It is computed when it is first
+ * wanted: an answer from memory has no use for it.
+ */
+uint64
+row_description_fingerprint(RowDescription *description)
+{
+	if (!description->has_fingerprint)
+	{
+		description->fingerprint = fingerprint_columns(description->desc,
+													   description->desc->natts);
+		description->has_fingerprint = true;
+	}
+	return description->fingerprint;
 }
 
 void
@@ -124,6 +140,14 @@ entry_buffer_init(EntryBuffer *buffer, MemoryContext context)
 	buffer->used = 0;
 	buffer->allocated = 0;
 	buffer->context = context;
+}
+
+void
+entry_buffer_free(EntryBuffer *buffer)
+{
+	if (buffer->data != NULL)
+		pfree(buffer->data);
+	entry_buffer_init(buffer, buffer->context);
 }
 
 /* Make sure that size more bytes fit behind the used ones. */

@@ -33,8 +33,10 @@ typedef struct EntryBuffer
 } EntryBuffer;
 
 extern RowDescription *row_description_create(TupleDesc desc);
+extern uint64 row_description_fingerprint(RowDescription *description);
 
 extern void entry_buffer_init(EntryBuffer *buffer, MemoryContext context);
+extern void entry_buffer_free(EntryBuffer *buffer);
 extern void entry_buffer_reserve(EntryBuffer *buffer, Size size);
 extern Entry *entry_buffer_append_slot(EntryBuffer *buffer,
 									   TupleDesc desc, TupleTableSlot *slot,

@@ -15,8 +15,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef RULER_H
-#define RULER_H
+#ifndef PEEKSTASH_RULER_H
+#define PEEKSTASH_RULER_H
 
 #include "peekstash.h"
 
@@ -36,4 +36,4 @@ entry_byte_len(const MinimalTupleData *row)
 	return row_data_len(row) + ENTRY_OVERHEAD;
 }
 
-#endif							/* RULER_H */
+#endif							/* PEEKSTASH_RULER_H */

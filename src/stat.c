@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stat.c
- *	  Counters of peeks, and the view peekstash.stat over them.
+ *	  Counters of peeks.
  *
  * With shared_preload_libraries the counters are those of the whole cluster,
  * in a fixed struct in shared memory; without, those of the session.  A peek
@@ -20,21 +20,15 @@
  */
 #include "postgres.h"
 
-#include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "stat.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
-#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
-
-PG_FUNCTION_INFO_V1(peekstash_stat);
-PG_FUNCTION_INFO_V1(peekstash_stat_reset);
 
 typedef struct StatShared
 {
@@ -128,6 +122,7 @@ stat_count(const PeekCounts *counts)
 	total->stored_bytes += counts->stored_bytes;
 	total->batches_written += counts->batches_written;
 	total->batches_read += counts->batches_read;
+	total->swept_answers += counts->swept_answers;
 	total->walk_seconds += counts->walk_seconds;
 	total->write_seconds += counts->write_seconds;
 	total->read_seconds += counts->read_seconds;
@@ -169,60 +164,31 @@ stat_walk_end(void)
 	walks_under_way--;
 }
 
-/*
- * peekstash_stat() returns the one row of peekstash.stat.
- */
-Datum
-peekstash_stat(PG_FUNCTION_ARGS)
+/* Are the counters those of the cluster? */
+bool
+stat_is_shared(void)
 {
-	TupleDesc	desc;
-	StatShared	copy;
-	Datum		values[16];
-	bool		isnull[16] = {0};
-	int			i = 0;
-
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE ||
-		desc->natts != lengthof(values))
-		elog(ERROR, "unexpected result type of peekstash_stat");
-
-	stat_lock();
-	copy = *stat_target();
-	stat_unlock();
-
-	values[i++] = CStringGetTextDatum(shared ? "cluster" : "session");
-	values[i++] = Int64GetDatum(copy.counts.walks_inline);
-	values[i++] = Int64GetDatum(copy.counts.answers_memory);
-	values[i++] = Int64GetDatum(copy.counts.answers_stashed);
-	values[i++] = Int64GetDatum(copy.counts.answers_failed);
-	values[i++] = Int64GetDatum(copy.counts.answers_cancelled);
-	values[i++] = Int64GetDatum(copy.counts.positions);
-	values[i++] = Int64GetDatum(copy.counts.rows);
-	values[i++] = Int64GetDatum(copy.counts.answer_bytes);
-	values[i++] = Int64GetDatum(copy.counts.stored_bytes);
-	values[i++] = Int64GetDatum(copy.counts.batches_written);
-	values[i++] = Int64GetDatum(copy.counts.batches_read);
-	values[i++] = Float8GetDatum(copy.counts.walk_seconds);
-	values[i++] = Float8GetDatum(copy.counts.write_seconds);
-	values[i++] = Float8GetDatum(copy.counts.read_seconds);
-	values[i++] = TimestampTzGetDatum(copy.reset_time);
-	Assert(i == lengthof(values));
-
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  values, isnull)));
+	return shared != NULL;
 }
 
-/*
- * peekstash_stat_reset() sets all counters to zero.
- */
-Datum
-peekstash_stat_reset(PG_FUNCTION_ARGS)
+/* A copy of the counters, and since when they count. */
+void
+stat_read(PeekCounts *counts, TimestampTz *reset_time)
 {
-	StatShared *target = stat_target();
+	stat_lock();
+	*counts = stat_target()->counts;
+	*reset_time = stat_target()->reset_time;
+	stat_unlock();
+}
+
+/* Set all counters to zero. */
+void
+stat_reset(void)
+{
 	TimestampTz now = GetCurrentTimestamp();
 
 	stat_lock();
-	memset(&target->counts, 0, sizeof(target->counts));
-	target->reset_time = now;
+	memset(&stat_target()->counts, 0, sizeof(PeekCounts));
+	stat_target()->reset_time = now;
 	stat_unlock();
-	PG_RETURN_VOID();
 }

@@ -15,6 +15,8 @@
 
 #include "postgres.h"
 
+#include "datatype/timestamp.h"
+
 /* What one peek adds to the counters, all at once, when it ends. */
 typedef struct PeekCounts
 {
@@ -29,12 +31,16 @@ typedef struct PeekCounts
 	int64		stored_bytes;	/* of payloads */
 	int64		batches_written;
 	int64		batches_read;
+	int64		swept_answers;	/* that had expired */
 	double		walk_seconds;	/* without writing */
 	double		write_seconds;
 	double		read_seconds;	/* reading back from the stash */
 } PeekCounts;
 
 extern void stat_init(void);
+extern bool stat_is_shared(void);
+extern void stat_read(PeekCounts *counts, TimestampTz *reset_time);
+extern void stat_reset(void);
 extern void stat_count(const PeekCounts *counts);
 
 /*

@@ -23,8 +23,14 @@
  *		spool, sort files	temporary files of the resource owner
  *		stashed batches		rows of the transaction, see xact.c
  *
+ *		slot, quota			see xact.c, registry.c and quota.c
+ *
  * So every abort leaves nothing without any help of ours.  PG_CATCH below
  * only counts; it cleans nothing and always throws on.
+ *
+ * A submitted peek takes the same way, but is kept: its batches are not
+ * deleted, and a handle and an outcome row are written with them, in the same
+ * transaction.
  *
  * Copyright (c) 2026, the peekstash authors
  *
@@ -36,19 +42,24 @@
 #include "postgres.h"
 
 #include "drive/driver.h"
+#include "drive/quota.h"
+#include "drive/registry.h"
 #include "drive/spool.h"
 #include "drive/xact.h"
 #include "errors.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "row.h"
+#include "stash/batch.h"
 #include "stash/reader.h"
 #include "stash/stash.h"
 #include "stash/upload.h"
 #include "stat.h"
 #include "stop.h"
+#include "tcop/utility.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 #include "walk/scan.h"
 
 #include "compat.h"
@@ -60,9 +71,16 @@ struct PeekAnswer
 
 	/* the batches: in the stash, in a spool, or nowhere */
 	StashUpload *upload;		/* while walking */
-	pg_uuid_t	handle;			/* if outcome.kind is stashed */
+	pg_uuid_t	handle;			/* if outcome.kind is stashed, or kept */
+	Oid			charged_to;		/* for quotas: the session user */
 	UploadTotals totals;
 	PeekSpool  *spool;
+
+	/* of a submitted peek */
+	HandleRow  *keep;			/* NULL = a direct peek */
+	bool		kept;			/* the handle row has been written */
+	int			slot;			/* of the registry, or -1 */
+	const char *stash_reason;
 
 	/* reading: the run of entries at hand, and what comes after it */
 	StashReader *reader;
@@ -72,6 +90,16 @@ struct PeekAnswer
 
 	PeekCounts	counts;			/* what this answer adds to the statistics */
 };
+
+/* What a submitted peek may hold if it may not be stashed. */
+#define KEPT_IN_MEMORY	(1024 * 1024)
+
+static BatchCodec
+drive_codec(const PeekKnobs *knobs)
+{
+	return knobs->stash_compression == STASH_COMPRESSION_LZ4 ?
+		BATCH_CODEC_LZ4 : BATCH_CODEC_NONE;
+}
 
 static double
 seconds_since(instr_time start)
@@ -83,58 +111,191 @@ seconds_since(instr_time start)
 	return INSTR_TIME_GET_DOUBLE(now);
 }
 
+/*
+ * The answer shall outlive the call: write its handle row, unless done.  False
+ * if another session has been first with this handle.
+ */
+static bool
+drive_claim(PeekAnswer *answer, const PeekKnobs *knobs)
+{
+	if (answer->kept)
+		return true;
+	PreventCommandIfReadOnly("a peek that stores its answer");
+	PreventCommandIfParallelMode("a peek that stores its answer");
+	PEEK_STOP("handle-insert");
+	if (!handle_insert(answer->keep))
+		return false;
+	quota_add_peek(knobs, answer->charged_to);
+	answer->kept = true;
+	return true;
+}
+
+static void
+drive_keep(PeekAnswer *answer, const PeekKnobs *knobs)
+{
+	if (!drive_claim(answer, knobs))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("peek \"%s\" exists already",
+						stash_handle_text(&answer->handle))));
+}
+
+/* The first batch is there: decide where the batches of this answer go. */
+static void
+drive_open(PeekAnswer *answer, const PeekRequest *request,
+		   const PeekKnobs *knobs)
+{
+	if (answer->keep != NULL)
+	{
+		if (!knobs->enable_stash)
+			error_stash_disabled(KEPT_IN_MEMORY);
+		drive_keep(answer, knobs);
+	}
+	else if (!knobs->enable_stash || !stash_is_writable())
+	{
+		answer->spool = spool_create();
+		return;
+	}
+	else
+		stash_new_handle(&answer->handle);
+
+	quota_check_room(knobs, answer->charged_to);
+	if (answer->keep == NULL)
+		xact_stash_opened(&answer->handle, answer->charged_to);
+	answer->upload = stash_upload_open(&answer->handle, 0,
+									   request->description->desc->natts,
+									   knobs->stash_batch_size,
+									   drive_codec(knobs));
+	answer->outcome.kind = PEEK_OUTCOME_STASHED;
+}
+
 /* Put a batch where the batches of this answer go. */
 static void
 drive_batch(PeekAnswer *answer, const EntryBatch *batch,
 			const PeekRequest *request, const PeekKnobs *knobs)
 {
 	instr_time	start;
-
-	if (answer->upload == NULL && answer->spool == NULL)
-	{
-		if (knobs->enable_stash && stash_is_writable())
-		{
-			stash_new_handle(&answer->handle);
-			xact_stash_opened(&answer->handle);
-			answer->upload = stash_upload_open(&answer->handle, 0,
-											   request->description->desc->natts,
-											   knobs->stash_batch_size,
-											   knobs->stash_compression == STASH_COMPRESSION_LZ4 ?
-											   BATCH_CODEC_LZ4 : BATCH_CODEC_NONE);
-			answer->outcome.kind = PEEK_OUTCOME_STASHED;
-		}
-		else
-			answer->spool = spool_create();
-	}
+	int64		stored;
 
 	INSTR_TIME_SET_CURRENT(start);
+	if (answer->upload == NULL && answer->spool == NULL)
+		drive_open(answer, request, knobs);
+
 	if (answer->upload != NULL)
+	{
+		stored = stash_upload_totals(answer->upload)->stored_bytes;
 		stash_upload_push(answer->upload, batch);
+		stored = stash_upload_totals(answer->upload)->stored_bytes - stored;
+		quota_add_bytes(knobs, answer->charged_to, stored);
+		if (answer->keep == NULL)
+			xact_stash_grew(&answer->handle, stored);
+	}
 	else
 		spool_push(answer->spool, batch);
 	answer->counts.write_seconds += seconds_since(start);
 }
 
 /*
- * The walk is over: what is left is the tail.  Of a stashed answer it travels
- * in the outcome if it is small, else it becomes a last batch.
+ * The walk is over: what is left is the tail.  It travels in the outcome if it
+ * is small; of a stored answer it becomes a last batch else.
  */
 static void
 drive_finish(PeekAnswer *answer, const EntryBatch *tail,
 			 const PeekRequest *request, const PeekKnobs *knobs)
 {
+	int64		max_tail = Min(knobs->stash_threshold, knobs->read_batch_size);
+
+	if (answer->keep != NULL && !knobs->enable_stash)
+		max_tail = KEPT_IN_MEMORY;
+
 	answer->outcome.tail = *tail;
-	if (answer->upload == NULL)
+	if (answer->upload == NULL && answer->keep == NULL)
 		return;
 
-	if (tail->answer_bytes > Min(knobs->stash_threshold,
-								 knobs->read_batch_size))
+	if (tail->answer_bytes > max_tail)
 	{
+		if (answer->upload == NULL)
+			answer->stash_reason = "read_batch_size";
 		drive_batch(answer, tail, request, knobs);
 		memset(&answer->outcome.tail, 0, sizeof(EntryBatch));
 	}
-	stash_upload_finish(answer->upload, &answer->totals);
+	if (answer->upload != NULL)
+		stash_upload_finish(answer->upload, &answer->totals);
 	answer->upload = NULL;
+}
+
+/* Tell other sessions how far the walk is, and hear whether it shall stop. */
+static void
+drive_report(PeekAnswer *answer, const PeekScanState *state, bool ended)
+{
+	if (answer->slot < 0)
+		return;
+	registry_progress(answer->slot,
+					  ended ? PEEK_FINISHING :
+					  answer->upload != NULL ? PEEK_STASHING : PEEK_WALKING,
+					  state->positions, state->num_rows, state->answer_bytes,
+					  answer->upload == NULL ? answer->totals.stored_bytes :
+					  stash_upload_totals(answer->upload)->stored_bytes);
+	if (registry_cancel_requested(answer->slot))
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("canceling peek due to user request")));
+}
+
+/* The tail of a kept answer as a payload; NULL if there is none. */
+static bytea *
+drive_encode_tail(const PeekAnswer *answer, const PeekRequest *request,
+				  const PeekKnobs *knobs)
+{
+	const EntryBatch *tail = &answer->outcome.tail;
+	const Entry *entry = (const Entry *) tail->data;
+	BatchEncoder encoder;
+
+	if (tail->num_entries == 0)
+		return NULL;
+	batch_encoder_init(&encoder, CurrentMemoryContext);
+	batch_encoder_start(&encoder, request->description->desc->natts);
+	for (int64 i = 0; i < tail->num_entries; i++)
+	{
+		batch_encoder_add(&encoder, entry);
+		entry = entry_next(entry);
+	}
+	return batch_encoder_finish(&encoder, drive_codec(knobs));
+}
+
+/* Write the outcome of a kept answer. */
+static void
+drive_outcome(PeekAnswer *answer, const PeekRequest *request,
+			  const PeekKnobs *knobs)
+{
+	OutcomeRow	row = {0};
+	bytea	   *tail = drive_encode_tail(answer, request, knobs);
+	int64		tail_bytes = tail == NULL ? 0 : VARSIZE(tail);
+
+	drive_keep(answer, knobs);
+	PEEK_STOP("outcome-insert");
+	row.handle = answer->handle;
+	row.state = peek_state_name(PEEK_DONE);
+	row.kind = answer->outcome.kind == PEEK_OUTCOME_STASHED ?
+		"stashed" : "memory";
+	row.num_rows = answer->outcome.num_rows;
+	row.answer_bytes = answer->outcome.answer_bytes;
+	row.stored_bytes = answer->totals.stored_bytes + tail_bytes;
+	row.num_batches = answer->totals.num_batches;
+	row.positions = answer->outcome.positions;
+	row.num_workers = 1;
+	row.worker_rows = &answer->totals.num_rows;
+	row.tail_num_rows = answer->outcome.tail.num_rows;
+	row.tail = tail;
+	if (answer->outcome.kind == PEEK_OUTCOME_STASHED)
+		row.stash_reason = answer->stash_reason ?
+			answer->stash_reason : "stash_threshold";
+	row.finished_at = GetCurrentTimestamp();
+	row.expires_at = TimestampTzPlusMilliseconds(row.finished_at,
+												 (int64) knobs->ttl * 1000);
+	quota_add_bytes(knobs, answer->charged_to, tail_bytes);
+	outcome_insert(&row);
+	answer->totals.stored_bytes += tail_bytes;
 }
 
 /* Walk to the end.  The outcome's tail stays in the collection's memory. */
@@ -155,7 +316,8 @@ drive_walk(PeekAnswer *answer, Arrangement *arrangement,
 	options.description = request->description;
 	options.slot_is_row = peek_scan_slot_is_row(scan);
 	options.max_result_bytes = knobs_max_result_bytes(knobs);
-	options.first_cut_bytes = knobs->stash_threshold;
+	options.first_cut_bytes = answer->keep != NULL && !knobs->enable_stash ?
+		KEPT_IN_MEMORY : knobs->stash_threshold;
 	options.cut_bytes = knobs->stash_batch_size;
 	options.order = peek_scan_order(scan);
 	collection = collection_create(&options, state);
@@ -176,9 +338,12 @@ drive_walk(PeekAnswer *answer, Arrangement *arrangement,
 			case PEEK_SCAN_FINISHED:
 				break;
 		}
+		drive_report(answer, state, result == PEEK_SCAN_FINISHED);
 	} while (result != PEEK_SCAN_FINISHED);
 
 	PEEK_STOP("walk-end");
+	elog(DEBUG1, "peek held at most " INT64_FORMAT " bytes",
+		 state->max_held_bytes);
 	peek_scan_end(scan);
 
 	collection_tail(collection, &batch);
@@ -229,13 +394,11 @@ drive_count_error(const PeekScanState *state, double seconds)
 }
 
 /*
- * Run a peek in the calling backend, under the active snapshot.  The answer
- * lives in the current context, which must outlive its reading; end it with
- * driver_answer_end().  The arrangement is not needed any more afterwards.
+ * Run a peek in the calling backend, under the active snapshot.
  */
-PeekAnswer *
-driver_run_inline(Arrangement *arrangement, const PeekRequest *request,
-				  const PeekKnobs *knobs)
+static PeekAnswer *
+drive_inline(Arrangement *arrangement, const PeekRequest *request,
+			 const PeekKnobs *knobs, HandleRow *keep, int64 page_rows)
 {
 	PeekAnswer *answer = palloc0(sizeof(PeekAnswer));
 	PeekScanState *state = palloc0(sizeof(PeekScanState));
@@ -244,15 +407,35 @@ driver_run_inline(Arrangement *arrangement, const PeekRequest *request,
 
 	answer->outcome.kind = PEEK_OUTCOME_MEMORY;
 	answer->read_bytes = knobs->read_batch_size;
+	answer->charged_to = GetSessionUserId();
+	answer->keep = keep;
+	answer->slot = -1;
 	state->limit_left = request->row_limit;
 	state->offset_left = request->row_offset;
 
+	if (keep != NULL)
+	{
+		answer->handle = keep->handle;
+
+		/* before anything is walked: the handle may be taken */
+		if (page_rows < 0 && !drive_claim(answer, knobs))
+			return NULL;
+		answer->slot = registry_begin(&keep->handle, keep->owner,
+									  keep->charged_to);
+		if (answer->slot >= 0)
+			xact_slot_taken(answer->slot);
+	}
+
 	INSTR_TIME_SET_CURRENT(start);
+	snapshot = RegisterSnapshot(arrangement->wants_new_snapshot ?
+								GetLatestSnapshot() : GetActiveSnapshot());
 	stat_walk_begin();
-	snapshot = RegisterSnapshot(GetActiveSnapshot());
 	PG_TRY();
 	{
 		drive_walk(answer, arrangement, request, knobs, snapshot, state);
+		if (keep != NULL &&
+			(answer->kept || page_rows < 0 || state->num_rows > page_rows))
+			drive_outcome(answer, request, knobs);
 	}
 	PG_CATCH();
 	{
@@ -265,6 +448,38 @@ driver_run_inline(Arrangement *arrangement, const PeekRequest *request,
 	stat_walk_end();
 	drive_count(answer, seconds_since(start));
 	return answer;
+}
+
+/*
+ * Run a direct peek.  The answer lives in the current context, which must
+ * outlive its reading; end it with driver_answer_end().  The arrangement is
+ * not needed any more afterwards.
+ */
+PeekAnswer *
+driver_run_inline(Arrangement *arrangement, const PeekRequest *request,
+				  const PeekKnobs *knobs)
+{
+	return drive_inline(arrangement, request, knobs, NULL, 0);
+}
+
+/*
+ * Run a peek whose answer is kept under a handle.  With page_rows >= 0 it is
+ * kept only if it has more rows than that, or has been stashed;
+ * driver_answer_is_kept() tells.  Without, NULL is returned if another session
+ * has been first with this handle; nothing has been walked then.
+ */
+PeekAnswer *
+driver_run_submitted(Arrangement *arrangement, const PeekRequest *request,
+					 const PeekKnobs *knobs, HandleRow *handle,
+					 int64 page_rows)
+{
+	return drive_inline(arrangement, request, knobs, handle, page_rows);
+}
+
+bool
+driver_answer_is_kept(const PeekAnswer *answer)
+{
+	return answer->kept;
 }
 
 const PeekOutcome *
@@ -281,7 +496,7 @@ answer_read_stash(PeekAnswer *answer, Size *size)
 	bool		more;
 
 	/* a rolled back savepoint may have taken the batches away */
-	if (!xact_stash_exists(&answer->handle))
+	if (answer->keep == NULL && !xact_stash_exists(&answer->handle))
 		error_answer_rolled_back();
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -289,13 +504,14 @@ answer_read_stash(PeekAnswer *answer, Size *size)
 	{
 		MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(answer));
 
-		answer->reader = stash_reader_open(&answer->handle, 0,
+		answer->reader = stash_reader_open(&answer->handle, answer->kept, 0,
 										   answer->outcome.description->desc->natts,
 										   answer->totals.num_rows,
 										   answer->read_bytes);
 		MemoryContextSwitchTo(old);
 	}
-	more = stash_reader_next(answer->reader, &answer->next, size);
+	more = stash_reader_next(answer->reader, PG_INT64_MAX, &answer->next,
+							 size);
 	answer->counts.read_seconds += seconds_since(start);
 	return more;
 }
@@ -358,6 +574,7 @@ driver_answer_end(PeekAnswer *answer, bool complete)
 		answer->reader = NULL;
 		stat_count(&answer->counts);
 	}
-	if (complete && answer->outcome.kind == PEEK_OUTCOME_STASHED)
+	if (complete && answer->keep == NULL &&
+		answer->outcome.kind == PEEK_OUTCOME_STASHED)
 		xact_stash_delete(&answer->handle);
 }

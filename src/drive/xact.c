@@ -26,8 +26,11 @@
  *		before the commit	the transaction aborts, the batches with it
  *		after the commit	there was nothing left to delete
  *
- * On abort nothing but memory is touched: no SPI, no error.  The list lies in
- * the transaction's own memory, and is found empty by the next one.
+ * The slots of submitted peeks, and what the quota counts, follow the same
+ * ends: a slot is given back when its (sub)transaction has ended either way.
+ *
+ * On abort nothing but memory is touched: no SPI, no error.  The lists lie in
+ * the transaction's own memory, and are found empty by the next one.
  *
  * Copyright (c) 2026, the peekstash authors
  *
@@ -39,6 +42,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "drive/quota.h"
+#include "drive/registry.h"
 #include "drive/xact.h"
 #include "lib/ilist.h"
 #include "stash/stash.h"
@@ -55,10 +60,21 @@ typedef struct XactStash
 	pg_uuid_t	handle;
 	SubTransactionId made_in;
 	SubTransactionId deleted_in;	/* Invalid = there are batches */
+	Oid			charged_to;
+	int64		bytes;			/* stored */
 } XactStash;
+
+/* A slot of the registry that this transaction holds. */
+typedef struct XactSlot
+{
+	dlist_node	node;
+	int			slot;
+	SubTransactionId made_in;
+} XactSlot;
 
 /* Of the current transaction, in its TopTransactionContext. */
 static dlist_head stashes = DLIST_STATIC_INIT(stashes);
+static dlist_head slots = DLIST_STATIC_INIT(slots);
 
 static XactStash *
 xact_find(const pg_uuid_t *handle)
@@ -73,6 +89,15 @@ xact_find(const pg_uuid_t *handle)
 			return stash;
 	}
 	return NULL;
+}
+
+/* Delete the batches of an answer, and remember that they are deleted. */
+static void
+xact_delete(XactStash *stash)
+{
+	(void) stash_delete_batches(&stash->handle);
+	quota_freed(stash->charged_to, 0, stash->bytes, NULL);
+	stash->deleted_in = GetCurrentSubTransactionId();
 }
 
 /* Delete what was not read to its end. */
@@ -93,10 +118,24 @@ xact_before_commit(void)
 		if (!OidIsValid(stash_batch_table()))
 			continue;
 		PushActiveSnapshot(GetTransactionSnapshot());
-		(void) stash_delete_batches(&stash->handle);
+		xact_delete(stash);
 		PopActiveSnapshot();
-		stash->deleted_in = GetCurrentSubTransactionId();
 	}
+}
+
+/* The transaction has ended. */
+static void
+xact_ended(bool commit)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &slots)
+		registry_end(dlist_container(XactSlot, node, iter.cur)->slot);
+	quota_at_end(commit);
+
+	/* their memory goes with the transaction */
+	dlist_init(&stashes);
+	dlist_init(&slots);
 }
 
 static void
@@ -110,9 +149,10 @@ xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
+			xact_ended(true);
+			break;
 		case XACT_EVENT_ABORT:
-			/* its memory goes with the transaction */
-			dlist_init(&stashes);
+			xact_ended(false);
 			break;
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
@@ -127,6 +167,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 				 SubTransactionId parent, void *arg)
 {
 	dlist_mutable_iter iter;
+	bool		commit = event == SUBXACT_EVENT_COMMIT_SUB;
 
 	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
 		return;
@@ -134,7 +175,6 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 	dlist_foreach_modify(iter, &stashes)
 	{
 		XactStash  *stash = dlist_container(XactStash, node, iter.cur);
-		bool		commit = event == SUBXACT_EVENT_COMMIT_SUB;
 
 		if (stash->deleted_in == subid)
 			stash->deleted_in = commit ? parent : InvalidSubTransactionId;
@@ -146,6 +186,36 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 				dlist_delete(&stash->node);
 		}
 	}
+
+	dlist_foreach_modify(iter, &slots)
+	{
+		XactSlot   *slot = dlist_container(XactSlot, node, iter.cur);
+
+		if (slot->made_in != subid)
+			continue;
+		if (commit)
+			slot->made_in = parent;
+		else
+		{
+			registry_end(slot->slot);
+			dlist_delete(&slot->node);
+		}
+	}
+
+	quota_at_subend(commit, subid, parent);
+}
+
+/* See to it that the ends of transactions are heard of. */
+void
+xact_register(void)
+{
+	static bool registered = false;
+
+	if (registered)
+		return;
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+	registered = true;
 }
 
 /*
@@ -153,23 +223,24 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
  * (sub)transaction.
  */
 void
-xact_stash_opened(const pg_uuid_t *handle)
+xact_stash_opened(const pg_uuid_t *handle, Oid charged_to)
 {
-	static bool registered = false;
 	XactStash  *stash;
 
-	if (!registered)
-	{
-		RegisterXactCallback(xact_callback, NULL);
-		RegisterSubXactCallback(subxact_callback, NULL);
-		registered = true;
-	}
-
-	stash = MemoryContextAlloc(TopTransactionContext, sizeof(XactStash));
+	xact_register();
+	stash = MemoryContextAllocZero(TopTransactionContext, sizeof(XactStash));
 	stash->handle = *handle;
 	stash->made_in = GetCurrentSubTransactionId();
 	stash->deleted_in = InvalidSubTransactionId;
+	stash->charged_to = charged_to;
 	dlist_push_tail(&stashes, &stash->node);
+}
+
+/* More has been stored under this handle. */
+void
+xact_stash_grew(const pg_uuid_t *handle, int64 bytes)
+{
+	xact_find(handle)->bytes += bytes;
 }
 
 /* Are the batches still there, as far as savepoints decide it? */
@@ -192,6 +263,18 @@ xact_stash_delete(const pg_uuid_t *handle)
 
 	if (stash == NULL || stash->deleted_in != InvalidSubTransactionId)
 		return;
-	(void) stash_delete_batches(handle);
-	stash->deleted_in = GetCurrentSubTransactionId();
+	xact_delete(stash);
+}
+
+/* A slot of the registry has been taken: the (sub)transaction gives it back. */
+void
+xact_slot_taken(int number)
+{
+	XactSlot   *slot;
+
+	xact_register();
+	slot = MemoryContextAlloc(TopTransactionContext, sizeof(XactSlot));
+	slot->slot = number;
+	slot->made_in = GetCurrentSubTransactionId();
+	dlist_push_tail(&slots, &slot->node);
 }

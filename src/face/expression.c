@@ -25,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "face/expression.h"
@@ -40,6 +41,7 @@
 #include "parser/parse_relation.h"
 #include "parser/parse_type.h"
 #include "parser/parser.h"
+#include "parser/parsetree.h"
 #include "optimizer/tlist.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -102,7 +104,11 @@ refuse_clause(ParseState *pstate, const char *argname, int location)
 			 parser_errposition(pstate, location)));
 }
 
-/* Everything that a filter or an ORDER BY list has no use for is empty. */
+/*
+ * Everything that a filter or an ORDER BY list has no use for is empty.  Of
+ * ALL before the expression and FOR READ ONLY behind it the parser leaves no
+ * trace; they mean nothing, so they can stay.
+ */
 static void
 check_clauses(ParseState *pstate, const char *argname, SelectStmt *select)
 {
@@ -153,6 +159,27 @@ refuse_node(ParseState *pstate, Node *node, const char *what)
 			 parser_errposition(pstate, exprLocation(node))));
 }
 
+/* A virtual generated column is in no stored row: it would be read as NULL. */
+static void
+refuse_virtual_columns(ParseState *pstate, Var *var)
+{
+	RangeTblEntry *rte = rt_fetch(var->varno, pstate->p_rtable);
+	Relation	heap = relation_open(rte->relid, NoLock);
+	TupleDesc	desc = RelationGetDescr(heap);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		/* attribute 0 is the whole row */
+		if ((var->varattno == 0 || var->varattno == i + 1) &&
+			TupleDescAttr(desc, i)->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("virtual generated columns are not supported in a peek"),
+					 parser_errposition(pstate, exprLocation((Node *) var))));
+	}
+	relation_close(heap, NoLock);
+}
+
 /* Throw at the first part of a parsed expression that has no place in one. */
 static bool
 check_nodes(Node *node, ParseState *pstate)
@@ -181,6 +208,7 @@ check_nodes(Node *node, ParseState *pstate)
 				refuse_node(pstate, node, "set-returning functions");
 			break;
 		case T_Var:
+			refuse_virtual_columns(pstate, (Var *) node);
 			if (((Var *) node)->varattno < 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -194,6 +222,20 @@ check_nodes(Node *node, ParseState *pstate)
 		refuse_node(pstate, node, "volatile functions");
 
 	return expression_tree_walker(node, check_nodes, (void *) pstate);
+}
+
+/*
+ * Planning has put the defaults of arguments in, which nobody has looked at.
+ * They are nothing that the user wrote, so there is no position.
+ */
+static void
+refuse_volatile_default(Node *planned)
+{
+	if (contain_volatile_functions(planned))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("volatile functions are not allowed here"),
+				 errdetail("The default of an argument is volatile.")));
 }
 
 /* Replaces parameters by their values. */
@@ -321,6 +363,7 @@ expression_filter(ParseState *pstate, const char *filter, ArrayType *args)
 
 	expr = replace_params(expr, read_args(args, types, num_types));
 	expr = (Node *) expression_planner((Expr *) expr);
+	refuse_volatile_default(expr);
 	return make_ands_implicit(canonicalize_qual((Expr *) expr, false));
 }
 
@@ -393,6 +436,7 @@ expression_order_by(ParseState *pstate, const char *order_by, int *num_keys,
 		PeekSortKey *key = &(*keys)[i++];
 
 		key->expr = (Node *) expression_planner(target->expr);
+		refuse_volatile_default(key->expr);
 		key->sort_operator = clause->sortop;
 		key->collation = exprCollation((Node *) target->expr);
 		key->nulls_first = clause->nulls_first;

@@ -18,6 +18,7 @@
 
 #include "access/sysattr.h"
 #include "catalog/heap.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "errors.h"
 #include "executor/executor.h"
@@ -137,7 +138,7 @@ set_bound(PeekRequest *request, PeekBound *bound, const ArgumentRow *row,
 
 /* key, keys, lower, upper and bounds */
 static void
-set_keys(PeekRequest *request, FunctionCallInfo fcinfo, int first_arg,
+set_keys(PeekRequest *request, FunctionCallInfo fcinfo,
 		 const Arrangement *arrangement)
 {
 	EState	   *estate = CreateExecutorState();
@@ -147,9 +148,9 @@ set_keys(PeekRequest *request, FunctionCallInfo fcinfo, int first_arg,
 	bool		lower_inclusive;
 	bool		upper_inclusive;
 
-	values_from_row(fcinfo, first_arg + REQUEST_KEY, "key", arrangement, 0,
+	values_from_row(fcinfo, FIRST_REQUEST_ARG + REQUEST_KEY, "key", arrangement, 0,
 					estate, &key);
-	if (values_from_rows(fcinfo, first_arg + REQUEST_KEYS, arrangement, estate,
+	if (values_from_rows(fcinfo, FIRST_REQUEST_ARG + REQUEST_KEYS, arrangement, estate,
 						 &request->keys))
 	{
 		if (key.given)
@@ -173,11 +174,11 @@ set_keys(PeekRequest *request, FunctionCallInfo fcinfo, int first_arg,
 		request->keys.values = key.values;
 	}
 
-	values_from_row(fcinfo, first_arg + REQUEST_LOWER, "lower", arrangement,
+	values_from_row(fcinfo, FIRST_REQUEST_ARG + REQUEST_LOWER, "lower", arrangement,
 					request->keys.width, estate, &lower);
-	values_from_row(fcinfo, first_arg + REQUEST_UPPER, "upper", arrangement,
+	values_from_row(fcinfo, FIRST_REQUEST_ARG + REQUEST_UPPER, "upper", arrangement,
 					request->keys.width, estate, &upper);
-	bounds_argument(fcinfo, first_arg + REQUEST_BOUNDS, &lower_inclusive,
+	bounds_argument(fcinfo, FIRST_REQUEST_ARG + REQUEST_BOUNDS, &lower_inclusive,
 					&upper_inclusive);
 	set_bound(request, &request->lower, &lower, lower_inclusive);
 	set_bound(request, &request->upper, &upper, upper_inclusive);
@@ -202,18 +203,40 @@ check_privileges(const PeekRequest *request, const Arrangement *arrangement,
 	check_range_table_permissions(pstate);
 }
 
+/*
+ * Open the arrangement that an argument names; NULL means the table of the
+ * rowtype.
+ */
+Arrangement *
+request_arrangement(FunctionCallInfo fcinfo, int argno, Oid rowtype)
+{
+	Oid			relid;
+
+	if (!PG_ARGISNULL(argno))
+		return arrangement_open(PG_GETARG_OID(argno));
+
+	relid = OidIsValid(rowtype) ? get_typ_typrelid(rowtype) : InvalidOid;
+	if (!OidIsValid(relid) ||
+		get_rel_relkind(relid) == RELKIND_COMPOSITE_TYPE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"arrangement\" must be given"),
+				 errdetail("Only the row type of a table says which table to peek at.")));
+	return arrangement_open(relid);
+}
+
 /* Everything but the columns. */
 static void
-set_arguments(PeekRequest *request, FunctionCallInfo fcinfo, int first_arg,
+set_arguments(PeekRequest *request, FunctionCallInfo fcinfo,
 			  const Arrangement *arrangement)
 {
 	ParseState *pstate = expression_scope(arrangement->heap);
-	char	   *filter = text_argument(fcinfo, first_arg + REQUEST_FILTER);
-	char	   *order_by = text_argument(fcinfo, first_arg + REQUEST_ORDER_BY);
-	ArrayType  *args = PG_ARGISNULL(first_arg + REQUEST_ARGS) ? NULL :
-		PG_GETARG_ARRAYTYPE_P(first_arg + REQUEST_ARGS);
+	char	   *filter = text_argument(fcinfo, FIRST_REQUEST_ARG + REQUEST_FILTER);
+	char	   *order_by = text_argument(fcinfo, FIRST_REQUEST_ARG + REQUEST_ORDER_BY);
+	ArrayType  *args = PG_ARGISNULL(FIRST_REQUEST_ARG + REQUEST_ARGS) ? NULL :
+		PG_GETARG_ARRAYTYPE_P(FIRST_REQUEST_ARG + REQUEST_ARGS);
 
-	set_keys(request, fcinfo, first_arg, arrangement);
+	set_keys(request, fcinfo, arrangement);
 	request->quals = expression_filter(pstate, filter, args);
 	expression_order_by(pstate, order_by, &request->num_sort_keys,
 						&request->sort_keys);
@@ -224,23 +247,23 @@ set_arguments(PeekRequest *request, FunctionCallInfo fcinfo, int first_arg,
 		request->matches_nothing = true;
 
 	request->row_limit = row_count_argument(fcinfo,
-											first_arg + REQUEST_ROW_LIMIT, -1,
+											FIRST_REQUEST_ARG + REQUEST_ROW_LIMIT, -1,
 											ERRCODE_INVALID_ROW_COUNT_IN_LIMIT_CLAUSE,
 											"row_limit");
 	request->row_offset = row_count_argument(fcinfo,
-											 first_arg + REQUEST_ROW_OFFSET, 0,
+											 FIRST_REQUEST_ARG + REQUEST_ROW_OFFSET, 0,
 											 ERRCODE_INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE,
 											 "row_offset");
-	request->backward = !PG_ARGISNULL(first_arg + REQUEST_BACKWARD) &&
-		PG_GETARG_BOOL(first_arg + REQUEST_BACKWARD);
+	request->backward = !PG_ARGISNULL(FIRST_REQUEST_ARG + REQUEST_BACKWARD) &&
+		PG_GETARG_BOOL(FIRST_REQUEST_ARG + REQUEST_BACKWARD);
 }
 
 /*
- * The request in the arguments from first_arg on, for an answer with the
+ * The request in the arguments, for an answer with the
  * attributes of a composite type: each must name a column of the same type.
  */
 PeekRequest *
-request_from_rowtype(FunctionCallInfo fcinfo, int first_arg,
+request_from_rowtype(FunctionCallInfo fcinfo,
 					 const Arrangement *arrangement, TupleDesc rowtype)
 {
 	PeekRequest *request = palloc0(sizeof(PeekRequest));
@@ -274,16 +297,16 @@ request_from_rowtype(FunctionCallInfo fcinfo, int first_arg,
 		request->columns[count++] = attno;
 	}
 	set_description(request, heap, count);
-	set_arguments(request, fcinfo, first_arg, arrangement);
+	set_arguments(request, fcinfo, arrangement);
 	return request;
 }
 
 /*
- * The request in the arguments from first_arg on, for an answer with the named
+ * The request in the arguments, for an answer with the named
  * columns of the table, or all of them (NULL).
  */
 PeekRequest *
-request_from_columns(FunctionCallInfo fcinfo, int first_arg,
+request_from_columns(FunctionCallInfo fcinfo,
 					 const Arrangement *arrangement, ArrayType *columns)
 {
 	PeekRequest *request = palloc0(sizeof(PeekRequest));
@@ -335,6 +358,6 @@ request_from_columns(FunctionCallInfo fcinfo, int first_arg,
 		}
 	}
 	set_description(request, heap, count);
-	set_arguments(request, fcinfo, first_arg, arrangement);
+	set_arguments(request, fcinfo, arrangement);
 	return request;
 }

@@ -35,12 +35,15 @@ typedef enum RequestArgument
 	REQUEST_BACKWARD
 } RequestArgument;
 
+/* Where the common arguments begin in every function that has them. */
+#define FIRST_REQUEST_ARG	2
+
+extern Arrangement *request_arrangement(FunctionCallInfo fcinfo, int argno,
+										Oid rowtype);
 extern PeekRequest *request_from_rowtype(FunctionCallInfo fcinfo,
-										 int first_arg,
 										 const Arrangement *arrangement,
 										 TupleDesc rowtype);
 extern PeekRequest *request_from_columns(FunctionCallInfo fcinfo,
-										 int first_arg,
 										 const Arrangement *arrangement,
 										 ArrayType *columns);
 

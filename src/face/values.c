@@ -59,6 +59,7 @@ typedef struct Conversion
 	Oid			source_type;
 	Oid			result_type;
 	int16		result_typlen;
+	FmgrInfo	output;			/* of the source, unless it is untyped */
 	FmgrInfo	input;
 	Oid			input_param;
 	ExprState  *cast;
@@ -90,26 +91,28 @@ is_polymorphic(const ArrangementColumn *column)
 }
 
 /*
- * Find out how to convert.  With exact, only the column's own type will do as
- * result: rows of mixed types must end as one.
+ * Find out how to convert.  wanted is the type to end at, where rows of mixed
+ * types must end as one; InvalidOid leaves the choice.
  */
 static void
 prepare_conversion(Conversion *conversion, const Arrangement *arrangement,
-				   int number, Oid type, bool exact, EState *estate)
+				   int number, Oid type, Oid wanted, EState *estate)
 {
 	const ArrangementColumn *column = &arrangement->columns[number];
-	Oid			target = is_polymorphic(column) ?
-		column->type : column->opcintype;
+	Oid			own = is_polymorphic(column) ? column->type : column->opcintype;
+	Oid			target = OidIsValid(wanted) ? wanted : own;
 	Oid			base = getBaseType(type);
 
 	memset(conversion, 0, sizeof(*conversion));
 	conversion->source_type = type;
-	conversion->result_type = column->opcintype;
+	conversion->result_type = target == own ? column->opcintype : target;
 
-	if (base == column->type ||
-		(!is_polymorphic(column) && IsBinaryCoercible(type, column->opcintype)))
+	if (target == own &&
+		(base == column->type ||
+		 (!is_polymorphic(column) && IsBinaryCoercible(type, own))))
 		conversion->method = CONVERT_AS_IS;
-	else if (!exact && family_compares(column, base))
+	else if (base == wanted ||
+			 (!OidIsValid(wanted) && family_compares(column, base)))
 	{
 		conversion->method = CONVERT_AS_IS;
 		conversion->result_type = base;
@@ -119,9 +122,17 @@ prepare_conversion(Conversion *conversion, const Arrangement *arrangement,
 			  TypeCategory(column->type) != TYPCATEGORY_STRING))
 	{
 		Oid			function;
+		bool		is_varlena;
 
 		conversion->method = CONVERT_INPUT;
-		getTypeInputInfo(column->type, &function, &conversion->input_param);
+		if (type != UNKNOWNOID)
+		{
+			/* not every string type is a varlena: name is not */
+			getTypeOutputInfo(base, &function, &is_varlena);
+			fmgr_info(function, &conversion->output);
+		}
+		getTypeInputInfo(OidIsValid(wanted) ? wanted : column->type, &function,
+						 &conversion->input_param);
 		fmgr_info(function, &conversion->input);
 	}
 	else
@@ -142,7 +153,7 @@ prepare_conversion(Conversion *conversion, const Arrangement *arrangement,
 					 errmsg("cannot compare column \"%s\" of type %s with a value of type %s",
 							arrangement_column_name(arrangement, number),
 							format_type_be(column->type), format_type_be(type)),
-					 type_is_array(base) || type_is_array(column->type) ?
+					 type_is_array(column->type) ?
 					 errhint("Keys for a column of an array type are given as rows: ARRAY[ROW(value)].") :
 					 errhint("Cast the value to the type of the column.")));
 		conversion->method = CONVERT_CAST;
@@ -166,7 +177,8 @@ convert_value(Conversion *conversion, Datum value)
 			break;
 		case CONVERT_INPUT:
 			string = conversion->source_type == UNKNOWNOID ?
-				DatumGetCString(value) : TextDatumGetCString(value);
+				DatumGetCString(value) :
+				OutputFunctionCall(&conversion->output, value);
 			value = InputFunctionCall(&conversion->input, string,
 									  conversion->input_param, -1);
 			break;
@@ -257,10 +269,9 @@ values_from_row(FunctionCallInfo fcinfo, int argno, const char *argname,
 	Oid		   *types;
 
 	memset(row, 0, sizeof(*row));
-	if (PG_ARGISNULL(argno))
+	if (type == RECORDOID && PG_ARGISNULL(argno))
 	{
 		row->given = row->has_null = true;
-		row->width = type == RECORDOID ? 0 : 1;
 		return;
 	}
 
@@ -283,7 +294,7 @@ values_from_row(FunctionCallInfo fcinfo, int argno, const char *argname,
 		isnull = palloc(sizeof(bool));
 		types = palloc(sizeof(Oid));
 		values[0] = PG_GETARG_DATUM(argno);
-		isnull[0] = false;
+		isnull[0] = PG_ARGISNULL(argno);
 		types[0] = type;
 	}
 
@@ -295,7 +306,7 @@ values_from_row(FunctionCallInfo fcinfo, int argno, const char *argname,
 
 		/* also for NULL: a wrong type is an error whatever the value */
 		prepare_conversion(&conversion, arrangement, first_column + i,
-						   types[i], false, estate);
+						   types[i], InvalidOid, estate);
 		types[i] = conversion.result_type;
 		if (isnull[i])
 			row->has_null = true;
@@ -350,6 +361,159 @@ deconstruct_keys(FunctionCallInfo fcinfo, int argno, Oid type,
 					  elements, isnull, count);
 }
 
+/* A shape of rows: rows of one anonymous row type share it. */
+typedef struct KeyShape
+{
+	Oid			typid;			/* of the row; InvalidOid = a scalar */
+	int32		typmod;
+	TupleDesc	desc;			/* of the row, or NULL */
+	Oid			scalar;			/* type of the scalar */
+	Conversion *conversions;	/* per column; source_type Invalid = not yet */
+} KeyShape;
+
+/* The rows of the argument keys, not yet converted. */
+typedef struct KeyRows
+{
+	int			width;
+	int64		count;
+	Datum	   *values;			/* count * width */
+	bool	   *isnull;
+	KeyShape  **shapes;			/* per row */
+	List	   *all_shapes;
+} KeyRows;
+
+static Oid
+shape_column_type(const KeyShape *shape, int column)
+{
+	return shape->desc == NULL ? shape->scalar :
+		TupleDescAttr(shape->desc, column)->atttypid;
+}
+
+/* The shape of a row value; most often that of the row before. */
+static KeyShape *
+find_shape(KeyRows *rows, Oid typid, int32 typmod)
+{
+	ListCell   *lc;
+	KeyShape   *shape;
+
+	foreach(lc, rows->all_shapes)
+	{
+		shape = lfirst(lc);
+		if (shape->typid == typid && shape->typmod == typmod)
+			return shape;
+	}
+	shape = palloc0(sizeof(KeyShape));
+	shape->typid = typid;
+	shape->typmod = typmod;
+	shape->desc = lookup_rowtype_tupdesc_copy(typid, typmod);
+	if (shape->desc->natts == 0 ||
+		(rows->all_shapes != NIL && shape->desc->natts != rows->width))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("rows of \"keys\" must all have the same number of columns, and at least one")));
+	rows->width = shape->desc->natts;
+	rows->all_shapes = lcons(shape, rows->all_shapes);
+	return shape;
+}
+
+/* Take the elements of the argument keys apart; NULL ones are left out. */
+static void
+collect_rows(const Arrangement *arrangement, Oid element_type,
+			 Datum *elements, bool *isnull, int count, KeyRows *rows)
+{
+	Size		size = Max(count, 1);
+	KeyShape   *shape = NULL;
+
+	memset(rows, 0, sizeof(*rows));
+	rows->shapes = MemoryContextAllocHuge(CurrentMemoryContext,
+										  size * sizeof(KeyShape *));
+	if (element_type != RECORDOID)
+	{
+		rows->width = 1;
+		shape = palloc0(sizeof(KeyShape));
+		shape->scalar = element_type;
+		rows->all_shapes = list_make1(shape);
+	}
+
+	for (int i = 0; i < count; i++)
+	{
+		HeapTupleData tuple;
+
+		CHECK_FOR_INTERRUPTS();
+		if (isnull[i])
+			continue;
+		if (element_type == RECORDOID)
+		{
+			HeapTupleHeader header = DatumGetHeapTupleHeader(elements[i]);
+
+			shape = find_shape(rows, HeapTupleHeaderGetTypeId(header),
+							   HeapTupleHeaderGetTypMod(header));
+			tuple.t_len = HeapTupleHeaderGetDatumLength(header);
+			ItemPointerSetInvalid(&tuple.t_self);
+			tuple.t_tableOid = InvalidOid;
+			tuple.t_data = header;
+		}
+		if (rows->values == NULL)
+		{
+			check_width(arrangement, "keys", 0, rows->width);
+			rows->values = MemoryContextAllocHuge(CurrentMemoryContext,
+												  size * rows->width * sizeof(Datum));
+			rows->isnull = MemoryContextAllocHuge(CurrentMemoryContext,
+												  size * rows->width);
+		}
+		if (element_type == RECORDOID)
+			heap_deform_tuple(&tuple, shape->desc,
+							  &rows->values[rows->count * rows->width],
+							  &rows->isnull[rows->count * rows->width]);
+		else
+		{
+			rows->values[rows->count] = elements[i];
+			rows->isnull[rows->count] = false;
+		}
+		rows->shapes[rows->count++] = shape;
+	}
+	if (rows->width == 0)
+		rows->width = 1;		/* no row told */
+}
+
+/*
+ * The one type that the values of a column can all become; InvalidOid if they
+ * are of one type already.  Else it is the first of their types that the
+ * index compares with and the others can be cast to, or the column's own.
+ */
+static Oid
+common_key_type(const Arrangement *arrangement, const KeyRows *rows, int number)
+{
+	const ArrangementColumn *column = &arrangement->columns[number];
+	Oid			first = shape_column_type(linitial(rows->all_shapes), number);
+	bool		mixed = false;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, rows->all_shapes)
+		mixed |= shape_column_type(lfirst(lc), number) != first;
+	if (!mixed)
+		return InvalidOid;
+
+	foreach(lc, rows->all_shapes)
+	{
+		Oid			type = getBaseType(shape_column_type(lfirst(lc), number));
+		bool		fits = family_compares(column, type);
+
+		foreach(lc2, rows->all_shapes)
+		{
+			Oid			other = shape_column_type(lfirst(lc2), number);
+
+			fits = fits && (other == UNKNOWNOID ||
+							can_coerce_type(1, &other, &type,
+											COERCION_IMPLICIT));
+		}
+		if (fits)
+			return type;
+	}
+	return is_polymorphic(column) ? column->type : column->opcintype;
+}
+
 /*
  * Convert the argument keys into rows for the leading index columns; false if
  * it is not given.  Rows with NULL inside are left out: they match nothing.
@@ -362,107 +526,70 @@ values_from_rows(FunctionCallInfo fcinfo, int argno,
 	Oid			type = argument_type(fcinfo, argno, "keys");
 	Oid			element_type;
 	Datum	   *elements;
-	bool	   *element_isnull;
+	bool	   *isnull;
 	int			count;
-	Datum	  **rows;
-	bool	  **rows_isnull;
-	Oid		  **rows_types;
-	int			width = 1;
-	int			num_rows = 0;
+	KeyRows		rows;
+	Oid			common[INDEX_MAX_KEYS];
 
 	memset(keys, 0, sizeof(*keys));
 	if (PG_ARGISNULL(argno))
+	{
+		/* bounds begin behind the keys; no rows do not tell where */
+		keys->width = type == RECORDARRAYOID || type == RECORDOID ? 0 : 1;
 		return true;
+	}
 	if (type == RECORDOID)
 	{
 		TupleDesc	desc;
 
-		deform_row(PG_GETARG_DATUM(argno), &desc, &elements, &element_isnull);
+		deform_row(PG_GETARG_DATUM(argno), &desc, &elements, &isnull);
 		if (desc->natts == 0)
 			return false;		/* ROW() is: not given */
 	}
 	deconstruct_keys(fcinfo, argno, type, arrangement, &element_type,
-					 &elements, &element_isnull, &count);
+					 &elements, &isnull, &count);
+	collect_rows(arrangement, element_type, elements, isnull, count, &rows);
 
-	rows = MemoryContextAllocHuge(CurrentMemoryContext,
-								  Max(count, 1) * sizeof(Datum *));
-	rows_isnull = MemoryContextAllocHuge(CurrentMemoryContext,
-										 Max(count, 1) * sizeof(bool *));
-	rows_types = MemoryContextAllocHuge(CurrentMemoryContext,
-										Max(count, 1) * sizeof(Oid *));
-	for (int i = 0; i < count; i++)
+	keys->width = rows.width;
+	keys->types = palloc(rows.width * sizeof(Oid));
+	keys->values = rows.values;
+	for (int i = 0; i < rows.width; i++)
 	{
-		TupleDesc	desc;
-
-		CHECK_FOR_INTERRUPTS();
-		if (element_isnull[i])
-			continue;
-		if (element_type == RECORDOID)
-		{
-			deform_row(elements[i], &desc, &rows[num_rows],
-					   &rows_isnull[num_rows]);
-			rows_types[num_rows] = palloc(desc->natts * sizeof(Oid) + 1);
-			for (int j = 0; j < desc->natts; j++)
-				rows_types[num_rows][j] = TupleDescAttr(desc, j)->atttypid;
-
-			if (num_rows == 0)
-				width = desc->natts;
-			if (desc->natts != width || width == 0)
-				ereport(ERROR,
-						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						 errmsg("rows of \"keys\" must all have the same number of columns, and at least one")));
-		}
-		else
-		{
-			rows[num_rows] = &elements[i];
-			rows_isnull[num_rows] = &element_isnull[i];
-			rows_types[num_rows] = &element_type;
-		}
-		num_rows++;
-	}
-	check_width(arrangement, "keys", 0, width);
-
-	keys->width = width;
-	keys->types = palloc(width * sizeof(Oid));
-	keys->values = MemoryContextAllocHuge(CurrentMemoryContext,
-										  Max((Size) num_rows * width, 1) * sizeof(Datum));
-	for (int column = 0; column < width; column++)
-	{
-		Conversion	conversion;
-		bool		mixed = false;
-
-		conversion.source_type = InvalidOid;
-		keys->types[column] = arrangement->columns[column].opcintype;
-		for (int i = 1; i < num_rows; i++)
-			mixed |= rows_types[i][column] != rows_types[0][column];
-
-		for (int i = 0; i < num_rows; i++)
-		{
-			CHECK_FOR_INTERRUPTS();
-			if (rows_types[i][column] != conversion.source_type)
-			{
-				prepare_conversion(&conversion, arrangement, column,
-								   rows_types[i][column], mixed, estate);
-				keys->types[column] = conversion.result_type;
-			}
-			if (!rows_isnull[i][column])
-				keys->values[(int64) i * width + column] =
-					convert_value(&conversion, rows[i][column]);
-		}
+		common[i] = rows.count > 0 ?
+			common_key_type(arrangement, &rows, i) : InvalidOid;
+		keys->types[i] = arrangement->columns[i].opcintype;
 	}
 
-	/* close the gaps that rows with NULL leave */
-	for (int i = 0; i < num_rows; i++)
+	/* in place: a row that is left out makes room for the next */
+	for (int64 i = 0; i < rows.count; i++)
 	{
+		KeyShape   *shape = rows.shapes[i];
+		Datum	   *from = &rows.values[i * rows.width];
+		Datum	   *to = &rows.values[keys->count * rows.width];
 		bool		has_null = false;
 
-		for (int column = 0; column < width; column++)
-			has_null |= rows_isnull[i][column];
-		if (has_null)
-			continue;
-		memmove(&keys->values[keys->count * width],
-				&keys->values[(int64) i * width], width * sizeof(Datum));
-		keys->count++;
+		CHECK_FOR_INTERRUPTS();
+		if (shape->conversions == NULL)
+		{
+			shape->conversions = palloc(rows.width * sizeof(Conversion));
+			for (int column = 0; column < rows.width; column++)
+			{
+				prepare_conversion(&shape->conversions[column], arrangement,
+								   column, shape_column_type(shape, column),
+								   common[column], estate);
+				keys->types[column] = shape->conversions[column].result_type;
+			}
+		}
+		for (int column = 0; column < rows.width; column++)
+		{
+			if (rows.isnull[i * rows.width + column])
+				has_null = true;
+			else
+				to[column] = convert_value(&shape->conversions[column],
+										   from[column]);
+		}
+		if (!has_null)
+			keys->count++;
 	}
 	return true;
 }

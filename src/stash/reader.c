@@ -25,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/genam.h"
 #include "access/relscan.h"
 #include "access/stratnum.h"
@@ -35,6 +36,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "stash/batch.h"
+#include "stash/handle.h"
 #include "stash/reader.h"
 #include "stash/stash.h"
 #include "stop.h"
@@ -58,21 +60,24 @@ struct StashReader
 	int64		next_row;		/* where the next batch begins */
 	int64		num_batches;	/* read so far */
 	bool		in_batch;
+	bool		is_stored;		/* under a handle that others may release */
 	BatchDecoder decoder;
 	EntryBuffer buffer;
+	bool		keep_buffer;	/* it holds the beginning of the next run */
 };
 
 /*
  * Open a reader in the current context, for the num_rows rows that a worker
- * has written under a handle.
+ * has written under a handle.  is_stored says whether there is a handle row.
  */
 StashReader *
-stash_reader_open(const pg_uuid_t *handle, int worker, int num_columns,
-				  int64 num_rows, int64 read_bytes)
+stash_reader_open(const pg_uuid_t *handle, bool is_stored, int worker,
+				  int num_columns, int64 num_rows, int64 read_bytes)
 {
 	StashReader *reader = palloc0(sizeof(StashReader));
 
 	reader->handle = *handle;
+	reader->is_stored = is_stored;
 	reader->worker = worker;
 	reader->num_columns = num_columns;
 	reader->num_rows = num_rows;
@@ -94,10 +99,12 @@ reader_damaged(const StashReader *reader, const char *what)
 }
 
 /*
- * Fetch the batch that begins at next_row, into batch_context.
+ * Fetch the last batch that begins at row or before it, into batch_context;
+ * returns NULL if there is none.
  */
 static bytea *
-reader_fetch(StashReader *reader, int64 *num_rows)
+reader_fetch(StashReader *reader, int64 row, int64 *first_row,
+			 int64 *num_rows)
 {
 	Oid			table_oid = stash_batch_table();
 	bytea	   *payload = NULL;
@@ -112,7 +119,7 @@ reader_fetch(StashReader *reader, int64 *num_rows)
 
 	PEEK_STOP("reader-fetch");
 	if (!OidIsValid(table_oid))
-		reader_damaged(reader, "is missing");
+		return NULL;
 
 	old = MemoryContextSwitchTo(reader->batch_context);
 	table = table_open(table_oid, AccessShareLock);
@@ -124,14 +131,16 @@ reader_fetch(StashReader *reader, int64 *num_rows)
 				UUIDPGetDatum(&reader->handle));
 	ScanKeyInit(&keys[1], BATCH_WORKER, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(reader->worker));
-	ScanKeyInit(&keys[2], BATCH_FIRST_ROW, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(reader->next_row));
+	ScanKeyInit(&keys[2], BATCH_FIRST_ROW, BTLessEqualStrategyNumber,
+				F_INT8LE, Int64GetDatum(row));
 
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	scan = index_beginscan(table, index, snapshot, NULL, lengthof(keys), 0);
 	index_rescan(scan, keys, lengthof(keys), NULL, 0);
-	if (index_getnext_slot(scan, ForwardScanDirection, slot))
+	if (index_getnext_slot(scan, BackwardScanDirection, slot))
 	{
+		*first_row = DatumGetInt64(slot_getattr(slot, BATCH_FIRST_ROW,
+												&isnull));
 		*num_rows = DatumGetInt64(slot_getattr(slot, BATCH_NUM_ROWS, &isnull));
 		payload = DatumGetByteaPCopy(slot_getattr(slot, BATCH_PAYLOAD,
 												  &isnull));
@@ -142,27 +151,41 @@ reader_fetch(StashReader *reader, int64 *num_rows)
 	index_close(index, NoLock);
 	table_close(table, NoLock);
 	MemoryContextSwitchTo(old);
-
-	if (payload == NULL)
-		reader_damaged(reader, "is missing");
 	return payload;
 }
 
-/* Open the batch that begins at next_row. */
+/*
+ * Open the batch that row is in.  Reading on, that is the first row of a
+ * batch: between two batches there is no gap.
+ */
 static void
-reader_open_batch(StashReader *reader)
+reader_open_batch(StashReader *reader, int64 row, bool at_start)
 {
+	int64		first_row = 0;
 	int64		num_rows = 0;
-	bytea	   *payload = reader_fetch(reader, &num_rows);
+	bytea	   *payload;
 	const char *wrong;
-	MemoryContext old = MemoryContextSwitchTo(reader->batch_context);
+	MemoryContext old;
 
+	reader->next_row = row;
+	payload = reader_fetch(reader, row, &first_row, &num_rows);
+	if (payload == NULL || row - first_row >= num_rows ||
+		(at_start && row != first_row))
+	{
+		/* if all of it is gone, nothing is damaged: it was released */
+		if (reader->is_stored && !handle_exists(&reader->handle))
+			error_no_such_peek(&reader->handle);
+		reader_damaged(reader, "is missing");
+	}
+	reader->next_row = first_row;
+
+	old = MemoryContextSwitchTo(reader->batch_context);
 	wrong = batch_decoder_open(&reader->decoder, payload, reader->num_columns);
 	MemoryContextSwitchTo(old);
 
 	if (wrong == NULL && reader->decoder.header.num_rows != num_rows)
 		wrong = "has wrong counts";
-	if (wrong == NULL && num_rows > reader->num_rows - reader->next_row)
+	if (wrong == NULL && num_rows > reader->num_rows - first_row)
 		wrong = "has more rows than the answer";
 	if (wrong != NULL)
 		reader_damaged(reader, wrong);
@@ -178,38 +201,149 @@ reader_close_batch(StashReader *reader)
 	MemoryContextReset(reader->batch_context);
 }
 
-/*
- * The next run of entries, valid until the next call; false at the end.  At
- * most read_bytes of them are held at once, or a single one.
- */
-bool
-stash_reader_next(StashReader *reader, const char **data, Size *size)
+/* Decode the next entry of the open batch; NULL at its end. */
+static Entry *
+reader_decode(StashReader *reader)
 {
-	EntryBuffer *buffer = &reader->buffer;
+	Entry	   *entry;
+	const char *wrong = batch_decoder_next(&reader->decoder, &reader->buffer,
+										   &entry);
 
-	buffer->used = 0;
-	while (buffer->used < (Size) reader->read_bytes || buffer->used == 0)
+	if (wrong != NULL)
+		reader_damaged(reader, wrong);
+	return entry;
+}
+
+/*
+ * Let the next run begin with this row (from 0), which must be one of the
+ * rows that the reader was opened for.
+ */
+void
+stash_reader_seek(StashReader *reader, int64 row)
+{
+	int64		skip;
+
+	Assert(!reader->in_batch && row < reader->num_rows);
+	reader_open_batch(reader, row, false);
+	skip = row - reader->next_row;
+
+	reader->buffer.used = 0;
+	while (skip > 0)
 	{
 		Entry	   *entry;
-		const char *wrong;
+
+		reader->buffer.used = 0;
+		entry = reader_decode(reader);
+		if (entry == NULL)
+			reader_damaged(reader, "has wrong counts");
+		if (entry->copies > skip)
+		{
+			/* the first run begins with what is left of this one */
+			entry->copies -= skip;
+			reader->keep_buffer = true;
+			return;
+		}
+		skip -= entry->copies;
+	}
+	reader->buffer.used = 0;
+}
+
+/*
+ * The next run of entries, valid until the next call; false at the end.  It
+ * holds at most read_bytes, or a single entry, and goes no further than is
+ * needed for max_rows rows.
+ */
+bool
+stash_reader_next(StashReader *reader, int64 max_rows, const char **data,
+				  Size *size)
+{
+	EntryBuffer *buffer = &reader->buffer;
+	int64		rows = 0;
+
+	if (reader->keep_buffer)
+	{
+		rows = ((Entry *) buffer->data)->copies;
+		reader->keep_buffer = false;
+	}
+	else
+		buffer->used = 0;
+
+	while (buffer->used == 0 ||
+		   (buffer->used < (Size) reader->read_bytes && rows < max_rows))
+	{
+		Entry	   *entry;
 
 		if (!reader->in_batch)
 		{
 			CHECK_FOR_INTERRUPTS();
 			if (reader->next_row == reader->num_rows)
 				break;
-			reader_open_batch(reader);
+			reader_open_batch(reader, reader->next_row, true);
 		}
 
-		wrong = batch_decoder_next(&reader->decoder, buffer, &entry);
-		if (wrong != NULL)
-			reader_damaged(reader, wrong);
+		entry = reader_decode(reader);
 		if (entry == NULL)
 			reader_close_batch(reader);
+		else
+			rows += entry->copies;
 	}
 	*data = buffer->data;
 	*size = buffer->used;
 	return buffer->used > 0;
+}
+
+/*
+ * Tell of each batch of a stored answer, in the order of its rows, without
+ * reading payloads, and describe its tail.
+ */
+void
+reader_list_batches(const StoredPeek *peek, BatchInfoCallback callback,
+					void *arg, BatchInfo *tail)
+{
+	const OutcomeRow *outcome = &peek->outcome;
+	Relation	table = table_open(stash_batch_table(), AccessShareLock);
+	Relation	index = index_open(RelationGetPrimaryKeyIndex(table, false),
+								   AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(table, NULL);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	IndexScanDesc scan;
+	ScanKeyData key;
+	BatchInfo	batch = {0};
+	int64		batch_bytes = 0;
+
+	ScanKeyInit(&key, BATCH_HANDLE, BTEqualStrategyNumber, F_UUID_EQ,
+				UUIDPGetDatum(&outcome->handle));
+	scan = index_beginscan(table, index, snapshot, NULL, 1, 0);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		bool		isnull;
+
+		CHECK_FOR_INTERRUPTS();
+		batch.worker = DatumGetInt32(slot_getattr(slot, BATCH_WORKER, &isnull));
+		batch.num_rows = DatumGetInt64(slot_getattr(slot, BATCH_NUM_ROWS,
+													&isnull));
+		batch.answer_bytes = DatumGetInt64(slot_getattr(slot,
+														BATCH_ANSWER_BYTES,
+														&isnull));
+		batch.stored_bytes =
+			toast_raw_datum_size(slot_getattr(slot, BATCH_PAYLOAD, &isnull));
+		callback(&batch, arg);
+		batch.number++;
+		batch.first_row += batch.num_rows;
+		batch_bytes += batch.answer_bytes;
+	}
+	index_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	table_close(table, NoLock);
+
+	tail->number = -1;
+	tail->first_row = batch.first_row;
+	tail->num_rows = outcome->tail_num_rows;
+	tail->answer_bytes = outcome->answer_bytes - batch_bytes;
+	tail->stored_bytes = outcome->tail == NULL ? 0 : VARSIZE_ANY(outcome->tail);
 }
 
 /* How many batches have been read. */

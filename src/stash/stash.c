@@ -43,15 +43,6 @@
 #define STASH_SCHEMA	"peekstash"
 #define BATCH_TABLE		"batch"
 
-/* A statement, prepared once in a session. */
-typedef struct StashStatement
-{
-	const char *text;
-	int			num_args;
-	Oid			types[6];
-	SPIPlanPtr	plan;			/* kept until the session ends */
-} StashStatement;
-
 static StashStatement write_batch = {
 	"INSERT INTO peekstash.batch"
 	" (handle, worker, first_row, num_rows, answer_bytes, payload)"
@@ -65,14 +56,19 @@ static StashStatement delete_batches = {
 	1, {UUIDOID}, NULL
 };
 
-/* The batch table, or InvalidOid where the extension is not installed. */
+/* A table of the stash, or InvalidOid where the extension is not installed. */
 Oid
-stash_batch_table(void)
+stash_table(const char *name)
 {
 	Oid			schema = get_namespace_oid(STASH_SCHEMA, true);
 
-	return OidIsValid(schema) ?
-		get_relname_relid(BATCH_TABLE, schema) : InvalidOid;
+	return OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
+}
+
+Oid
+stash_batch_table(void)
+{
+	return stash_table(BATCH_TABLE);
 }
 
 /*
@@ -114,8 +110,31 @@ stash_handle_text(const pg_uuid_t *handle)
 											   UUIDPGetDatum(handle)));
 }
 
+/*
+ * One text for handles that never were, are gone, or are somebody else's.  A
+ * version 7 uuid tells when it was made, whoever made it.
+ */
+void
+error_no_such_peek(const pg_uuid_t *handle)
+{
+	uint64		head;
+	TimestampTz made;
+
+	memcpy(&head, handle->data, sizeof(head));
+	made = ((int64) (pg_ntoh64(head) >> 16)) * 1000 -
+		(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * SECS_PER_DAY * USECS_PER_SEC;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("peek \"%s\" does not exist", stash_handle_text(handle)),
+			 (handle->data[6] & 0xf0) == 0x70 && IS_VALID_TIMESTAMP(made) ?
+			 errhint("The handle was made at %s. The answer may have expired, been released, or been lost in a crash.",
+					 timestamptz_to_str(made)) :
+			 errhint("The answer may have expired, been released, or been lost in a crash.")));
+}
+
 /* Who owns the stash, and so may write to it. */
-static Oid
+Oid
 stash_owner(void)
 {
 	Oid			table = stash_batch_table();
@@ -132,14 +151,18 @@ stash_owner(void)
 	return owner;
 }
 
-/* Execute a statement as the owner of the stash; returns the rows it hit. */
-static int64
-stash_execute(StashStatement *statement, Datum *values, int expected)
+/*
+ * Execute a statement as the owner of the stash; returns the rows it hit.
+ * callback, if any, is given each row that it returns, as the caller.
+ */
+int64
+stash_execute(StashStatement *statement, Datum *values, const char *nulls,
+			  int expected, StashRowCallback callback, void *arg)
 {
 	Oid			owner = stash_owner();
 	Oid			save_user;
 	int			save_context;
-	int			result;
+	int			code;
 	int64		processed;
 
 	SPI_connect();
@@ -161,15 +184,20 @@ stash_execute(StashStatement *statement, Datum *values, int expected)
 				 SPI_result_code_string(SPI_result));
 		statement->plan = plan;
 	}
-	result = SPI_execute_plan(statement->plan, values, NULL, false, 0);
-	processed = SPI_processed;
-
+	code = SPI_execute_plan(statement->plan, values, nulls, false, 0);
 	SetUserIdAndSecContext(save_user, save_context);
+
+	processed = SPI_processed;
+	if (callback != NULL && code == expected)
+	{
+		for (int64 i = 0; i < processed; i++)
+			callback(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, arg);
+	}
 	SPI_finish();
 
-	if (result != expected)
+	if (code != expected)
 		elog(ERROR, "could not execute \"%s\": %s", statement->text,
-			 SPI_result_code_string(result));
+			 SPI_result_code_string(code));
 	return processed;
 }
 
@@ -186,7 +214,8 @@ stash_write_batch(const pg_uuid_t *handle, int worker, int64 first_row,
 	values[BATCH_NUM_ROWS - 1] = Int64GetDatum(num_rows);
 	values[BATCH_ANSWER_BYTES - 1] = Int64GetDatum(answer_bytes);
 	values[BATCH_PAYLOAD - 1] = PointerGetDatum(payload);
-	if (stash_execute(&write_batch, values, SPI_OK_INSERT) != 1)
+	if (stash_execute(&write_batch, values, NULL, SPI_OK_INSERT, NULL,
+					  NULL) != 1)
 		elog(ERROR, "batch of peek %s was not written",
 			 stash_handle_text(handle));
 }
@@ -210,7 +239,8 @@ stash_delete_batches(const pg_uuid_t *handle)
 	 * (sub)transaction.
 	 */
 	XactReadOnly = false;
-	deleted = stash_execute(&delete_batches, &value, SPI_OK_DELETE);
+	deleted = stash_execute(&delete_batches, &value, NULL, SPI_OK_DELETE,
+							NULL, NULL);
 	XactReadOnly = read_only;
 	return deleted;
 }

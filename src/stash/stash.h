@@ -15,6 +15,8 @@
 
 #include "postgres.h"
 
+#include "access/htup.h"
+#include "access/tupdesc.h"
 #include "utils/uuid.h"
 
 /* The columns of peekstash.batch. */
@@ -25,10 +27,31 @@
 #define BATCH_ANSWER_BYTES	5
 #define BATCH_PAYLOAD		6
 
+/* A statement on the stash tables, prepared once in a session. */
+#define STASH_MAX_ARGS	24
+
+typedef struct StashStatement
+{
+	const char *text;
+	int			num_args;
+	Oid			types[STASH_MAX_ARGS];
+	void	   *plan;			/* kept until the session ends */
+} StashStatement;
+
+/* Is given each row that a statement returns, while SPI is connected. */
+typedef void (*StashRowCallback) (HeapTuple row, TupleDesc desc, void *arg);
+
+extern Oid	stash_table(const char *name);
 extern Oid	stash_batch_table(void);
+extern int64 stash_execute(StashStatement *statement, Datum *values,
+						   const char *nulls, int expected,
+						   StashRowCallback callback, void *arg);
+extern Oid	stash_owner(void);
 extern bool stash_is_writable(void);
 extern void stash_new_handle(pg_uuid_t *handle);
 extern char *stash_handle_text(const pg_uuid_t *handle);
+extern void error_no_such_peek(const pg_uuid_t *handle)
+			pg_attribute_noreturn();
 extern void stash_write_batch(const pg_uuid_t *handle, int worker,
 							  int64 first_row, int64 num_rows,
 							  int64 answer_bytes, bytea *payload);

@@ -123,6 +123,13 @@ stash_upload_push(StashUpload *upload, const EntryBatch *batch)
 	PEEK_STOP("upload-after-push");
 }
 
+/* What has been written so far. */
+const UploadTotals *
+stash_upload_totals(const StashUpload *upload)
+{
+	return &upload->totals;
+}
+
 /* Nothing more will be pushed. */
 void
 stash_upload_finish(StashUpload *upload, UploadTotals *totals)

@@ -33,6 +33,7 @@ extern StashUpload *stash_upload_open(const pg_uuid_t *handle, int worker,
 									  int num_columns, int64 batch_bytes,
 									  BatchCodec codec);
 extern void stash_upload_push(StashUpload *upload, const EntryBatch *batch);
+extern const UploadTotals *stash_upload_totals(const StashUpload *upload);
 extern void stash_upload_finish(StashUpload *upload, UploadTotals *totals);
 
 #endif							/* PEEKSTASH_UPLOAD_H */

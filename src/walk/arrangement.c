@@ -26,6 +26,8 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -37,6 +39,7 @@
 #include "optimizer/optimizer.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
@@ -171,6 +174,12 @@ check_table(Relation heap)
 				 errmsg("cannot peek at temporary table \"%s\" of another session",
 						name)));
 
+	/* as get_relation_info(): their pages are not there */
+	if (!RelationIsPermanent(heap) && RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot access temporary or unlogged relations during recovery")));
+
 	if (!RelationIsScannable(heap))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -188,6 +197,68 @@ check_table(Relation heap)
 						name),
 				 errdetail("A walk of an index does not apply the policies of the table."),
 				 errhint("peek_query applies them.")));
+}
+
+/*
+ * A query takes its locks before its snapshot, a function after it.  A table
+ * that was rewritten in between looks empty under the older snapshot, without
+ * an error.  So if the table's row in pg_class is newer than the snapshot, the
+ * version that the snapshot sees must have had the same file.
+ *
+ * Returns true if it had another.
+ */
+static bool
+was_rewritten(Relation heap, Snapshot snapshot)
+{
+	HeapTuple	current = SearchSysCache1(RELOID,
+										  ObjectIdGetDatum(RelationGetRelid(heap)));
+	TransactionId xmin;
+	Relation	pg_class;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	seen;
+	bool		rewritten = false;
+
+	if (!HeapTupleIsValid(current))
+		error_no_such_arrangement(RelationGetRelid(heap));
+	xmin = HeapTupleHeaderGetXmin(current->t_data);
+	ReleaseSysCache(current);
+	if (!TransactionIdIsNormal(xmin) ||
+		TransactionIdIsCurrentTransactionId(xmin) ||
+		!XidInMVCCSnapshot(xmin, snapshot))
+		return false;
+
+	pg_class = table_open(RelationRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(RelationGetRelid(heap)));
+	scan = systable_beginscan(pg_class, ClassOidIndexId, true, snapshot, 1,
+							  &key);
+	seen = systable_getnext(scan);
+	if (HeapTupleIsValid(seen))
+		rewritten = ((Form_pg_class) GETSTRUCT(seen))->relfilenode !=
+			heap->rd_rel->relfilenode;
+	systable_endscan(scan);
+	table_close(pg_class, AccessShareLock);
+	return rewritten;
+}
+
+/*
+ * In READ COMMITTED the rows of a rewritten table are those that a statement
+ * begun now would see.  Otherwise the transaction's snapshot is what was asked
+ * for, and it cannot be served.
+ */
+static bool
+check_rewritten(Relation heap)
+{
+	if (!was_rewritten(heap, GetActiveSnapshot()))
+		return false;
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" was rewritten after the snapshot of this transaction",
+						RelationGetRelationName(heap)),
+				 errhint("Repeat the transaction.")));
+	return true;
 }
 
 static void
@@ -318,6 +389,7 @@ arrangement_open(Oid relid)
 	if (arrangement->heap == NULL)
 		error_no_such_arrangement(relid);
 	check_table(arrangement->heap);
+	arrangement->wants_new_snapshot = check_rewritten(arrangement->heap);
 
 	if (!OidIsValid(indexid))
 		indexid = primary_key_of(arrangement->heap);

@@ -36,6 +36,7 @@ typedef struct Arrangement
 	Relation	index;
 	int			num_columns;	/* key columns; INCLUDE ones are not counted */
 	ArrangementColumn *columns;
+	bool		wants_new_snapshot; /* the active one is too old for the table */
 	Bitmapset  *read_columns;	/* table's attributes that the walk itself
 								 * reads, offset as in permission checks */
 } Arrangement;

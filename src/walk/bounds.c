@@ -85,7 +85,7 @@ struct IndexTest
 	IndexTestKind kind;
 	AttrNumber	attno;			/* the (first) index column */
 	int			num_values;		/* of ANY: alternatives; of ROW: columns */
-	FmgrInfo   *functions;		/* one; of ROW: comparison of each column */
+	FmgrInfo   *functions;		/* one; of ANY and ROW: comparison support */
 	Oid		   *collations;
 	Datum	   *values;
 	bool		is_lower;		/* of ROW */
@@ -498,39 +498,6 @@ add_bound_keys(BoundsBuilder *builder, const PeekBound *bound, bool is_lower)
 	}
 }
 
-/* A condition that btree does not get, as a test on the index tuple. */
-static void
-add_condition_test(BoundsBuilder *builder, const Condition *condition)
-{
-	Oid			collation = builder->arrangement->columns[condition->column].collation;
-	IndexTest  *test;
-
-	switch (condition->kind)
-	{
-		case CONDITION_COMPARE:
-			test = next_test(builder, TEST_COMPARE, condition->column, 1, 1);
-			test->values[0] = condition->value;
-			break;
-		case CONDITION_ANY:
-			test = next_test(builder, TEST_ANY, condition->column, 1,
-							 condition->num_values);
-			memcpy(test->values, condition->values,
-				   condition->num_values * sizeof(Datum));
-			break;
-		case CONDITION_NULL:
-			(void) next_test(builder, TEST_NULL, condition->column, 0, 0);
-			return;
-		case CONDITION_NOT_NULL:
-			(void) next_test(builder, TEST_NOT_NULL, condition->column, 0, 0);
-			return;
-		default:
-			elog(ERROR, "unrecognized condition kind: %d",
-				 (int) condition->kind);
-	}
-	fmgr_info(condition->function, &test->functions[0]);
-	test->collations[0] = collation;
-}
-
 /* How two rows of the list of seeks compare: state of the sort. */
 typedef struct SeekOrder
 {
@@ -558,6 +525,65 @@ compare_seeks(const void *a, const void *b, void *arg)
 			return order->reverse[i] ? -cmp : cmp;
 	}
 	return 0;
+}
+
+/* The alternatives of an ANY, sorted, for a test by bisection. */
+static void
+set_any_values(IndexTest *test, const ArrangementColumn *column,
+			   const Condition *condition)
+{
+	int			count = condition->num_values;
+	FmgrInfo	function;
+	bool		reverse = false;
+	SeekOrder	order = {1, &function, &test->collations[0], &reverse};
+	const Datum **rows = MemoryContextAllocHuge(CurrentMemoryContext,
+												Max(count, 1) * sizeof(Datum *));
+
+	test->collations[0] = column->collation;
+	fmgr_info(family_comparison(column, condition->righttype,
+								condition->righttype), &function);
+	for (int i = 0; i < count; i++)
+		rows[i] = &condition->values[i];
+	qsort_arg(rows, count, sizeof(Datum *), compare_seeks, &order);
+
+	test->num_values = count;
+	test->values = MemoryContextAllocHuge(CurrentMemoryContext,
+										  Max(count, 1) * sizeof(Datum));
+	for (int i = 0; i < count; i++)
+		test->values[i] = *rows[i];
+	pfree(rows);
+	fmgr_info(family_comparison(column, column->opcintype,
+								condition->righttype), &test->functions[0]);
+}
+
+/* A condition that btree does not get, as a test on the index tuple. */
+static void
+add_condition_test(BoundsBuilder *builder, const Condition *condition)
+{
+	const ArrangementColumn *column =
+		&builder->arrangement->columns[condition->column];
+	IndexTest  *test;
+
+	switch (condition->kind)
+	{
+		case CONDITION_COMPARE:
+			test = next_test(builder, TEST_COMPARE, condition->column, 1, 1);
+			test->values[0] = condition->value;
+			fmgr_info(condition->function, &test->functions[0]);
+			test->collations[0] = column->collation;
+			return;
+		case CONDITION_ANY:
+			test = next_test(builder, TEST_ANY, condition->column, 1, 0);
+			set_any_values(test, column, condition);
+			return;
+		case CONDITION_NULL:
+			(void) next_test(builder, TEST_NULL, condition->column, 0, 0);
+			return;
+		case CONDITION_NOT_NULL:
+			(void) next_test(builder, TEST_NOT_NULL, condition->column, 0, 0);
+			return;
+	}
+	elog(ERROR, "unrecognized condition kind: %d", (int) condition->kind);
 }
 
 /*
@@ -664,8 +690,19 @@ walk_bounds_create(const Arrangement *arrangement, const PeekRequest *request,
 
 	/* equality on leading columns, at most one group of them as a list */
 	for (column = 0; column < request->keys.width; column++)
-		add_list_key(&builder, column, request->keys.types[column]);
-	if (request->keys.width > 0)
+	{
+		Oid			type = request->keys.types[column];
+
+		/* one key is no list: the list may still come after it */
+		if (request->keys.count == 1)
+			add_compare_key(&builder, column, BTEqualStrategyNumber, type,
+							family_operator(&arrangement->columns[column],
+											type, BTEqualStrategyNumber),
+							request->keys.values[column]);
+		else
+			add_list_key(&builder, column, type);
+	}
+	if (request->keys.count > 1)
 	{
 		set_seeks(&builder, 0, request->keys.width, request->keys.types,
 				  request->keys.values, request->keys.count);
@@ -768,6 +805,31 @@ test_row(const IndexTest *test, IndexTuple tuple, TupleDesc desc)
 	return test->inclusive;
 }
 
+/* Is the value among the sorted alternatives? */
+static bool
+test_any(const IndexTest *test, Datum value)
+{
+	int			low = 0;
+	int			high = test->num_values;
+
+	while (low < high)
+	{
+		int			middle = low + (high - low) / 2;
+		int			cmp = DatumGetInt32(FunctionCall2Coll(&test->functions[0],
+														  test->collations[0],
+														  value,
+														  test->values[middle]));
+
+		if (cmp == 0)
+			return true;
+		if (cmp < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return false;
+}
+
 /* Does the index tuple pass the conditions that btree did not get? */
 bool
 walk_bounds_test(const WalkBounds *bounds, IndexTuple tuple, TupleDesc desc)
@@ -790,12 +852,13 @@ walk_bounds_test(const WalkBounds *bounds, IndexTuple tuple, TupleDesc desc)
 		switch (test->kind)
 		{
 			case TEST_COMPARE:
+				passed = !isnull &&
+					DatumGetBool(FunctionCall2Coll(&test->functions[0],
+												   test->collations[0],
+												   value, test->values[0]));
+				break;
 			case TEST_ANY:
-				for (int j = 0; !isnull && !passed && j < test->num_values; j++)
-					passed = DatumGetBool(FunctionCall2Coll(&test->functions[0],
-															test->collations[0],
-															value,
-															test->values[j]));
+				passed = !isnull && test_any(test, value);
 				break;
 			case TEST_NULL:
 				passed = isnull;

@@ -245,7 +245,8 @@ collection_enter_sort(PeekCollection *collection, TupleTableSlot *slot)
 	last->used = 0;
 	entry = entry_buffer_append_slot(last, collection->options.description->desc,
 									 slot, collection->options.slot_is_row,
-									 collection->options.max_result_bytes);
+									 collection->measure_on_entry ?
+									 collection->options.max_result_bytes : -1);
 	if (order_add_copy(collection->order, entry, keys, isnull))
 		return;
 	if (collection->measure_on_entry)
@@ -360,6 +361,7 @@ collection_finish(PeekCollection *collection)
 			if (collection_leave_sort(collection))
 				return COLLECTION_BATCH;
 			order_end(collection->order);
+			entry_buffer_free(&collection->last_entered);
 		}
 		collection_close_entry(collection);
 		collection->walk_ended = true;

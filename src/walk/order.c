@@ -25,6 +25,7 @@
 
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
+#include "errors.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -61,7 +62,6 @@ struct PeekOrder
 	OrderItem  *items;
 	int64		num_items;
 	int64		max_items;
-	int64		num_rows;		/* copies counted */
 	Size		item_bytes;
 	bool		thinned;		/* then items[cutoff] is the worst wanted */
 	int64		cutoff;
@@ -234,11 +234,25 @@ order_thin(PeekOrder *order)
 		order_free_item(order, &order->items[i]);
 	}
 	order->num_items = kept;
-	order->num_rows = rows;
 
 	/* new items come behind the sorted ones: the cutoff stays where it is */
 	order->thinned = rows >= order->options.max_rows;
 	order->cutoff = kept - 1;
+}
+
+/* A row and its sort keys go into one tuple: add up before it is formed. */
+static void
+check_sorted_row_size(const PeekOrder *order, Size row_len)
+{
+	Size		size = row_len;
+
+	for (int i = 0; i < order->options.num_keys; i++)
+	{
+		if (order->typlen[i] == -1 && !order->last_isnull[i])
+			size += VARSIZE_ANY(DatumGetPointer(order->last_keys[i]));
+	}
+	if (size > MAX_ROW_SIZE)
+		error_row_too_large(size);
 }
 
 /* Put what was held back into the tuplesort. */
@@ -256,6 +270,7 @@ order_flush_last(PeekOrder *order)
 		return;
 	entry = (Entry *) order->last.data;
 	data = order_row_image(&entry->row, &len);
+	check_sorted_row_size(order, len);
 	image = MemoryContextAlloc(order->last_context, VARHDRSZ + len);
 	SET_VARSIZE(image, VARHDRSZ + len);
 	memcpy(VARDATA(image), data, len);
@@ -383,7 +398,6 @@ order_put(PeekOrder *order, const Entry *entry, const Datum *keys,
 	item->isnull = (bool *) (item->keys + num_keys);
 	order_copy_keys(order, keys, isnull, item->keys, item->isnull);
 	order->num_items++;
-	order->num_rows += entry->copies;
 	order->item_bytes += order_item_size(order, item);
 
 	/* written so that twice the largest limit does not overflow */
@@ -430,7 +444,6 @@ order_add_copy(PeekOrder *order, const Entry *entry, const Datum *keys,
 		order_compare_keys(order, keys, isnull, &newest) != 0)
 		return false;
 	newest.entry->copies += entry->copies;
-	order->num_rows += entry->copies;
 	return true;
 }
 

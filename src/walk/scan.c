@@ -173,6 +173,27 @@ scan_prepare_row(PeekScan *scan)
 }
 
 /*
+ * The caller must be allowed to execute every function of the filter, and the
+ * expressions of the key columns that it gives values for.  Preparing an
+ * expression checks that; what bounds the walk is never prepared otherwise.
+ */
+static void
+check_execute_rights(PeekScan *scan)
+{
+	const PeekRequest *request = scan->request;
+	int			width = request->keys.width +
+		Max(request->lower.width, request->upper.width);
+
+	(void) ExecPrepareQual(request->quals, scan->estate);
+	for (int i = 0; i < width; i++)
+	{
+		if (scan->arrangement->columns[i].expr != NULL)
+			(void) ExecPrepareExpr((Expr *) scan->arrangement->columns[i].expr,
+								   scan->estate);
+	}
+}
+
+/*
  * Prepare a walk.  The snapshot must be registered by the caller and stay so
  * until peek_scan_end(), as must the arrangement stay open.  Computes what the
  * filter compares with, so this may run the caller's functions and throw; it
@@ -197,6 +218,7 @@ peek_scan_begin(Arrangement *arrangement, const PeekRequest *request,
 	scan->econtext = GetPerTupleExprContext(scan->estate);
 	scan->heap_slot = table_slot_create(arrangement->heap,
 										&scan->estate->es_tupleTable);
+	check_execute_rights(scan);
 	scan->bounds = walk_bounds_create(arrangement, request, scan->estate);
 	scan->filter = ExecPrepareQual(scan->bounds->residual, scan->estate);
 	scan_prepare_row(scan);

@@ -89,9 +89,9 @@ sub make_position_tables
 	return;
 }
 
-# Conditions that all bound the walk: equal leading columns, by key, keys or
-# filter, then a range.  Values are of the columns' own types; what other types
-# mean is looked at above.
+# Conditions that all bound the walk: equality on leading columns, by key, keys
+# or filter, then a list or a range.  Values are of the columns' own types; what
+# other types mean is looked at above.
 sub position_line
 {
 	my ($id, $index) = @_;
@@ -99,89 +99,111 @@ sub position_line
 	my @keys = @{ $index->{keys} };
 	my ($row, $other) = map { pick(@{ $index->{rows} }) } 1, 2;
 	my $equal = below(1 + @keys);
-	my $range = $equal < @keys ? pick(1, 1, 2, 2, 3) : 0;
+	my $next = $keys[$equal];
+	my $range = $next ? pick(0, 1, 1, 2, 2, 3) : 0;
+	my $by = $equal > 0 ? pick('key', 'filter', 'filter') : 'bounds';
 	my $backward = chance(0.3);
-	my $how = rand();
+	my $plain = "SELECT count(*) FROM (SELECT FROM $table";
 	my $order = '';
-	my (@call, @where);
+	my (@call, @where, @filter);
 
-	# A raw value of the key, as an argument and as an operand.
+	# A value of a row, or if it has none, any.
 	my $value = sub {
 		my ($key, $from) = @_;
 		my $raw = $key->{value}->($from);
+
 		$raw = asked_value($key->{type}) if !defined $raw;
-		return (quoted($raw), quoted($raw) . "::$type{$key->{type}}->{cast}");
+		return quoted($raw) . "::$type{$key->{type}}->{cast}";
+	};
+	my $array = sub {
+		my ($key) = @_;
+		my @raw = map { $key->{value}->(pick(@{ $index->{rows} })) } 1 .. 4;
+
+		@raw = (asked_value($key->{type}), grep { defined } @raw);
+		return quoted(array_text(@raw)) . "::$type{$key->{type}}->{cast}\[]";
 	};
 
-	if ($equal == 1 && $how < 0.4)
+	@where =
+	  map { "$_->{expr} = " . $value->($_, $row) } @keys[ 0 .. $equal - 1 ];
+	if ($equal == 1 && chance(0.3))
 	{
-		my $type = $keys[0]{type};
-		my $array = quoted(
-			array_text(
-				asked_value($type),
-				grep { defined }
-				  map { $keys[0]{value}->(pick(@{ $index->{rows} })) } 1 .. 4))
-		  . "::$type{$type}->{cast}\[]";
+		my $list = $array->($keys[0]);
 
-		push @call, "keys => $array";
-		push @where, "$keys[0]{expr} = ANY ($array)";
-		$range = 0;
+		@where = ("$keys[0]{expr} = ANY ($list)");
+		@call = ("keys => $list");
+		$by = 'keys';
 	}
-	elsif ($equal == 1 && $how < 0.5)
+	elsif ($by eq 'key')
 	{
-		push @call, "filter => '$keys[0]{expr} IS NULL'";
-		push @where, "$keys[0]{expr} IS NULL";
-		$range = 0;
+		@call = ('key => ROW('
+			  . join(', ', map { s/^\w+ = //r } @where) . ')');
 	}
-	elsif ($equal > 0)
+	elsif ($by eq 'filter' && chance(0.3))
 	{
-		my @pairs = map { [ $value->($_, $row) ] } @keys[ 0 .. $equal - 1 ];
-		my @equals = map { "$keys[$_]{expr} = $pairs[$_][1]" } 0 .. $#pairs;
+		my $number = below($equal);
 
-		push @where, @equals;
-		if ($how < 0.7)
+		$where[$number] = "$keys[$number]{expr} IS NULL";
+	}
+
+	if ($by eq 'filter' && $next && chance(0.3))
+	{
+		# Behind other keys the plain scan has no use for a list: it is
+		# asked for one value after the other.
+		my $list = $array->($next);
+
+		push @filter, "$next->{expr} = ANY ($list)";
+		push @where, "$next->{expr} = wanted";
+		$plain = 'SELECT sum(found) FROM (SELECT DISTINCT wanted '
+		  . "FROM unnest($list) AS wanted) AS l, "
+		  . "LATERAL (SELECT count(*) AS found FROM $table";
+	}
+	elsif ($next)
+	{
+		# Rows bound a walk if all their columns run one way.
+		my $one_way = !grep { $_->{desc} != $keys[0]{desc} } @keys;
+		my @used = $by eq 'bounds' && $one_way && chance(0.4) ? @keys : $next;
+		my @sides = ([ 1, 'lower', '>=', $row ], [ 2, 'upper', '<=', $other ]);
+
+		foreach my $side (grep { $range & $_->[0] } @sides)
 		{
-			push @call, 'filter => ' . quoted(join ' AND ', @equals);
-			$range = 0;
+			my (undef, $name, $operator, $from) = @$side;
+			my $left = join ', ', map { $_->{expr} } @used;
+			my $right = join ', ', map { $value->($_, $from) } @used;
+
+			push @where,
+			  @used > 1
+			  ? "ROW($left) $operator ROW($right)"
+			  : "$left $operator $right";
+			push @call, "$name => ROW($right)" if $by ne 'filter';
 		}
-		else
-		{
-			push @call,
-			  'key => ROW(' . join(', ', map { $_->[0] } @pairs) . ')';
-		}
 	}
-	if ($range & 1)
+
+	if ($by eq 'filter')
 	{
-		my ($argument, $operand) = $value->($keys[$equal], $row);
-
-		push @call, "lower => $argument";
-		push @where, "$keys[$equal]{expr} >= $operand";
+		push @filter, grep { !/wanted/ } @where;
+		@call = ('filter => ' . quoted(join ' AND ', shuffled(@filter)));
 	}
-	if ($range & 2)
-	{
-		my ($argument, $operand) = $value->($keys[$equal], $other);
-
-		push @call, "upper => $argument";
-		push @where, "$keys[$equal]{expr} <= $operand";
-	}
-
 	push @call, 'backward => true' if $backward;
-	if ($call[0] !~ /^keys/ && chance(0.3))
+
+	# Without a condition it is the order that makes a plain scan use the
+	# index.  It has no order with a list.
+	$order = ' ORDER BY ' . order_of(\@keys, $backward)
+	  if !@where || "@where @filter" !~ /ANY/ && chance(0.3);
+	if ($order ne '' && chance(0.8))
 	{
 		my ($limit, $offset) = (1 + below(30), below(10));
 
 		push @call, "row_limit => $limit", "row_offset => $offset";
-		$order = ' ORDER BY '
-		  . order_of(\@keys, $backward)
-		  . " LIMIT $limit OFFSET $offset";
+		$order .= " LIMIT $limit OFFSET $offset";
 	}
 	return copy_line(
 		$id,
 		$index->{name},
-		"SELECT count(*) FROM peek(NULL::$table, "
-		  . join(', ', quoted($index->{name}), @call) . ')',
-		"SELECT count(*) FROM (SELECT FROM $table WHERE "
-		  . join(' AND ', @where) . "$order) AS s");
+		"SELECT count(*) FROM peek("
+		  . join(', ', "NULL::$table", quoted($index->{name}), @call) . ')',
+		$plain
+		  . (@where ? ' WHERE ' . join(' AND ', @where) : '')
+		  . "$order) AS s");
 }
 
 sub make_positions
@@ -238,12 +260,14 @@ INSERT INTO diff_cap (cap_kb, call, row_offset, fails_at)
 SELECT $cap, $call, $offset, min(n)
 FROM (SELECT n, sum(CASE WHEN bytes = previous THEN 0 ELSE size END)
 				OVER (ORDER BY n) AS total
-	  FROM (SELECT row_number() OVER w AS n, record_send($row) AS bytes,
-				   lag(record_send($row)) OVER w AS previous,
-				   pg_column_size($row) - 24 + 8 + 8 AS size
-			FROM (SELECT * FROM diff_cap_rows ORDER BY i
-				  OFFSET $offset) AS diff_cap_rows
-			WINDOW w AS (ORDER BY i)) AS sizes) AS totals
+	  FROM (SELECT row_number() OVER w AS n, bytes, size,
+				   lag(bytes) OVER w AS previous
+			FROM (SELECT * FROM
+				  (SELECT i, record_send($row) AS bytes,
+						  pg_column_size($row) - 24 + 8 + 8 AS size
+				   FROM diff_cap_rows OFFSET 0) AS sizes
+				  ORDER BY i OFFSET $offset) AS wanted
+			WINDOW w AS (ORDER BY i)) AS numbered) AS totals
 WHERE total > $cap * 1024;
 EOT
 		}
@@ -320,6 +344,24 @@ diag sprintf '%s calls in %s seconds',
   ask('SELECT sum(calls) FROM diff_result'), time - $started;
 
 
+# Paths
+#
+# With a threshold of 0 every answer with rows is stashed, with 700 bytes some
+# are; nothing else is.
+
+my ($stashed, $batches) = split /\|/, ask(
+	'SELECT answers_stashed, batches_written FROM peekstash.stat');
+my $not_empty = ask('SELECT count(*) FROM diff_result WHERE num_rows > 0');
+my $at_once = ask(q{SELECT count(*) FROM diff_setting WHERE path = 'stashed'});
+
+cmp_ok($stashed - $at_once * $not_empty,
+	'>=', int(0.2 * $NUM_REQUESTS), 'paths: answers cross the threshold');
+cmp_ok($stashed - $at_once * $not_empty,
+	'<=', $not_empty - int(0.1 * $NUM_REQUESTS), 'paths: not all of them do');
+cmp_ok($batches, '>=', 3 * $stashed, 'paths: answers have several batches');
+is(ask('SELECT count(*) FROM peekstash.batch'), '0', 'paths: nothing is left');
+
+
 # Answers
 
 cmp_ok(ask('SELECT sum(calls) FROM diff_result'),
@@ -393,7 +435,7 @@ is( ask("SELECT count(DISTINCT f) FROM diff_request, unnest(features) AS f
 
 my $index_reads = q{
 	SELECT sum(idx_tup_read) FROM pg_stat_all_indexes
-	WHERE indexrelname LIKE 'diff_position_%'};
+	WHERE indexrelid IN (SELECT index FROM diff_position)};
 my $reads = ask("SELECT pg_stat_force_next_flush(); $index_reads");
 $reads =~ s/\s//g;
 $node->safe_psql('postgres',
@@ -449,6 +491,8 @@ finds_nothing(
 	$caps WHERE positions <> diff_cap.fails_at + row_offset
 	ORDER BY id LIMIT 10",
 	'cap: the walk ends at that row');
+
+no_leftovers($node, 'postgres', 'nothing is left behind');
 
 $node->stop;
 done_testing();

@@ -84,7 +84,12 @@ my %functions = (
 		'%c IS NOT UNKNOWN', '%c::int = 1',
 	],
 	enum => [ "%c::text = 'ok'", '%c = enum_last(%c)' ],
-	bytea => [ 'length(%c) > 1', q(%c || '\x00' > '\x00') ],);
+	bytea => [ 'length(%c) > 1', q(%c || '\x00' > '\x00') ],
+	name => [ "%c::text > 'a'", 'length(%c) > 1' ],
+	interval => [ "%c * 2 > '2 days'", "justify_hours(%c) = '1 day'" ],
+	array => [ 'cardinality(%c) > 1', "%c @> '{1}'", '%c[1] = 1' ],
+	range => [ 'lower(%c) = 1', "%c && '[1,3)'", 'isempty(%c)' ],
+	jsonb => [ "jsonb_typeof(%c) = 'number'", "%c @> '1'" ],);
 
 my %sort_functions = (
 	int4 => [ '%c % 3', 'coalesce(%c, 2)' ],
@@ -158,6 +163,8 @@ sub plain_atom
 	my $expr = $column->{expr};
 	my @known = defined $raw ? ($raw) : ();
 
+	$kind = 'in' if $kind eq 'any' && $type{$type}->{in_rows};
+
 	# An index with another collation than the column's serves only those
 	# who name it.
 	$expr = operand_of_key($column)
@@ -230,7 +237,7 @@ sub random_atom
 {
 	my ($index, $row) = @_;
 	my @columns = @{ $index->{table}{columns} };
-	my @numbers = grep { $_->{type} =~ /^(int|num|float)/ } @columns;
+	my @numbers = grep { $_->{type} =~ /^(int[248]|numeric|float)/ } @columns;
 	my $how = rand();
 	my $column;
 

@@ -164,11 +164,41 @@ sub scalar_array
 		$element = $operand = $other->[0];
 	}
 	$text =
-	  chance(0.5) || !@raw
+	  chance(0.6) || !@raw
 	  ? quoted(array_text(@raw))
 	  : 'ARRAY[' . join(', ', map { quoted($_) } @raw) . ']';
-	return ($text . "::$element\[]",
+	$text .= "::$element\[]"
+	  unless $text =~ /^'/ && $operand eq $t->{cast} && chance(0.3);
+	return ($text,
 		map { defined $_ ? quoted($_) . "::$operand" : undef } @raw);
+}
+
+# The values that rows of keys have for one column must be coercible to one
+# type: all are of the same wider type, or each is of any that is not.
+sub key_rows
+{
+	my ($keys, @lists) = @_;
+	my @rows = map { [] } @lists;
+
+	foreach my $number (0 .. $#$keys)
+	{
+		my $name = $keys->[$number]{type};
+		my @raw = map { $_->[$number] } @lists;
+		my $wider = chance(0.3) && pick(@{ $type{$name}->{wider} });
+
+		$wider = undef
+		  if $wider && grep { defined && !$wider->[1]->($_) } @raw;
+		foreach my $i (0 .. $#raw)
+		{
+			my $text = quoted($raw[$i]) . ($wider ? "::$wider->[0]" : '');
+
+			$rows[$i][$number] =
+			  $wider
+			  ? [ $text, defined $raw[$i] ? $text : undef ]
+			  : argument($name, $raw[$i], 1);
+		}
+	}
+	return @rows;
 }
 
 sub add_keys
@@ -181,29 +211,35 @@ sub add_keys
 	@lists = map { [ values_for(\@keys, $_) ] } @rows, (undef) x below(5);
 	push @lists, pick(@lists) foreach 1 .. below(3);
 	@lists = shuffled(@lists);
-	@lists = () if chance(0.03);
+
+	# No rows would not tell after how many columns bounds begin.
+	@lists = () if chance(0.05) && @keys == 1;
 	$request->{features}{null_in_keys} = 1
 	  if grep {
 		grep { !defined } @$_
 	  } @lists;
 
-	if (@keys == 1 && chance(0.75))
+	if (@keys == 1 && chance(0.75) && !$type{ $keys[0]{type} }->{in_rows})
 	{
 		($array, my @operands) =
 		  scalar_array($keys[0], map { $_->[0] } @lists);
 		@equals = map { equal_to(\@keys, [$_]) } @operands;
+		if (chance(0.03))
+		{
+			$array = pick('NULL', "NULL::$type{$keys[0]{type}}->{cast}\[]");
+			@equals = ();
+		}
 	}
 	else
 	{
 		my @texts;
 
-		foreach my $list (@lists)
+		foreach my $list (key_rows(\@keys, @lists))
 		{
-			my @arguments = arguments_for(\@keys, @$list);
-
-			push @texts, row_text(@arguments);
-			push @equals, equal_to(\@keys, [ map { $_->[1] } @arguments ]);
+			push @texts, row_text(@$list);
+			push @equals, equal_to(\@keys, [ map { $_->[1] } @$list ]);
 		}
+		push @texts, 'NULL' if @texts && chance(0.1);
 		$array = 'ARRAY[' . join(', ', @texts) . ']';
 		$array .= '::record[]' if !@texts;
 	}
@@ -290,7 +326,8 @@ sub add_conditions
 		('key') x 3,
 		('keys') x 3,
 		('bounds') x 4,
-		('key and bounds') x 2);
+		('key and bounds') x 2,
+		'keys and bounds');
 	my $length = 1 + below(scalar @keys);
 	my @leading = @keys[ 0 .. $length - 1 ];
 	my @rest = @keys[ $length .. $#keys ];
@@ -307,7 +344,7 @@ sub add_conditions
 			  $other;
 		}
 	}
-	$kind = 'bounds' if $kind eq 'key and bounds' && !@rest;
+	$kind = 'bounds' if $kind =~ /^keys? and bounds$/ && !@rest;
 
 	if ($kind eq 'key')
 	{
@@ -326,6 +363,11 @@ sub add_conditions
 	elsif ($kind eq 'key and bounds')
 	{
 		add_key($request, $row, @leading);
+		add_bounds($request, $row, $other, @rest);
+	}
+	elsif ($kind eq 'keys and bounds')
+	{
+		add_keys($request, $row, $index->{rows}, @leading);
 		add_bounds($request, $row, $other, @rest);
 	}
 	elsif ($kind eq 'filter')
@@ -413,6 +455,7 @@ sub choose_shape
 
 		@columns = shuffled(@columns);
 		$#columns = below(scalar @columns);
+		push @columns, $columns[0] if chance(0.1);
 		@names = map { $_->{name} } @columns;
 		push @call, 'columns => '
 		  . (
@@ -426,9 +469,13 @@ sub choose_shape
 		join(', ', declared(@columns), @{ $table->{extra} || [] }));
 }
 
+# A column definition list.  Its names are the caller's own.
 sub declared
 {
-	return join ', ', map { "$_->{name} $type{$_->{type}}->{sql}" } @_;
+	my $number = 0;
+
+	return join ', ',
+	  map { 'c' . ++$number . " $type{$_->{type}}->{sql}" } @_;
 }
 
 # Returns the fields of a line of diff_request, but for its number.

@@ -68,15 +68,26 @@ CREATE TABLE diff_request (
 	row_offset bigint NOT NULL
 );
 
-CREATE TABLE diff_setting (id int PRIMARY KEY, options jsonb);
+/*
+ * The paths of an answer: held in memory; stashed from its first row on, in
+ * few or many batches; leaving memory on the way; and spooled, where the stash
+ * may not be used.
+ */
+CREATE TABLE diff_setting (
+	id int PRIMARY KEY,
+	path text NOT NULL,
+	work_mem text NOT NULL,
+	options jsonb NOT NULL
+);
 INSERT INTO diff_setting VALUES
-	(1, '{"yield_granularity": 1}'),
-	(2, '{"yield_granularity": 2, "stash_threshold": 0}'),
-	(3, '{"yield_granularity": 7, "stash_threshold": 700,
-		  "stash_batch_size": 300}'),
-	(4, '{"yield_granularity": 1000}'),
-	(5, '{"yield_granularity": 1000000, "stash_threshold": 0,
-		  "stash_batch_size": 1}');
+	(1, 'memory', '4MB', '{"yield_granularity": 1}'),
+	(2, 'stashed', '64kB', '{"yield_granularity": 2, "stash_threshold": 0}'),
+	(3, 'crossing', '64kB', '{"yield_granularity": 7, "stash_threshold": 700,
+		"stash_batch_size": 300, "read_batch_size": 500}'),
+	(4, 'spooled', '4MB', '{"yield_granularity": 1000, "enable_stash": false,
+		"stash_threshold": 300, "stash_batch_size": 100}'),
+	(5, 'stashed', '4MB', '{"yield_granularity": 1000000, "stash_threshold": 0,
+		"stash_batch_size": 100, "read_batch_size": 1}');
 
 CREATE TABLE diff_result (
 	id int PRIMARY KEY,
@@ -112,7 +123,7 @@ BEGIN
 	IF bad.n > 0 THEN
 		RETURN format('%s of %s rows are not where they belong, the first in group %s at row %s',
 					  bad.n, num_rows, bad.g,
-					  array_position(groups, bad.g) - 1 - start);
+					  greatest(array_position(groups, bad.g) - 1 - start, 0));
 	END IF;
 	RETURN NULL;
 END
@@ -156,6 +167,7 @@ BEGIN
 
 			FOR setting IN SELECT * FROM diff_setting ORDER BY id LOOP
 				stage := setting.options::text;
+				PERFORM set_config('work_mem', setting.work_mem, true);
 				result.calls := result.calls + 1;
 				EXECUTE replace(request.call, '@OPTIONS@',
 								quote_literal(setting.options))

@@ -236,6 +236,11 @@ sub make_wide
 			column('e', 'enum'),
 			column('y', 'bytea'),
 			column('q', 'dom'),
+			column('nm', 'name', '"C"'),
+			column('iv', 'interval'),
+			column('ar', 'array'),
+			column('ra', 'range'),
+			column('js', 'jsonb'),
 		],
 		extra => [ 'pad text', 'note text' ],
 	};
@@ -250,7 +255,7 @@ sub make_wide
 	$table->{rows} = [ shuffled(@rows) ];
 
 	create_table($table, @{ $table->{extra} });
-	add_random_indexes($table, 1 .. 12);
+	add_random_indexes($table, 1 .. 16);
 
 	# Dead rows, and chains of versions that the indexes know nothing of.
 	$ddl .= copy_rows($table->{name}, \@names,
@@ -260,7 +265,7 @@ sub make_wide
 	$ddl .= "UPDATE diff_wide SET note = 'x' WHERE i % 3 = 0;\n" x 2;
 	$ddl .= "UPDATE diff_wide SET note = '';\n";
 
-	add_random_indexes($table, 13 .. 24);
+	add_random_indexes($table, 17 .. 32);
 	make_special_indexes($table);
 	add_projections($table);
 	return;

@@ -88,6 +88,10 @@ sub copy_line
 # absent	values that no row has, for requests
 # others	other types whose values the index's operators, or one implicit
 #			coercion, can compare with the column: name and which raw values
+# wider		those of them that the operators must compare, because no implicit
+#			coercion leads to the column's type
+# more		values that only a wider type has
+# in_rows	a list of values is a list of rows, as an array has no array type
 
 my $INT2 = [ 'smallint', sub { $_[0] =~ /^-?\d+$/ && abs($_[0]) < 32768 } ];
 my $INT4 = [ 'int', sub { $_[0] =~ /^-?\d+$/ && abs($_[0]) < 2147483648 } ];
@@ -112,7 +116,8 @@ our %type = (
 		values => [ -32768, -3, 0, 1, 2, 3, 7, 32767 ],
 		hot => [ 1, 2, 3 ],
 		absent => [ 4, 5 ],
-		others => [ $INT2, $INT4, $INT8, $INT4, $INT8 ],
+		others => [ $INT4, $INT8 ],
+		wider => [ $INT4, $INT8 ],
 		more => [ 40000, -3000000000 ],
 	},
 	int4 => {
@@ -121,7 +126,8 @@ our %type = (
 		  [ -2147483648, -7, -1, 0, 1, 2, 3, 4, 5, 8, 13, 2147483647 ],
 		hot => [ 0, 1, 2, 3, 4, 5 ],
 		absent => [ 6, 100, -100 ],
-		others => [ $INT2, $INT4, $INT8, $INT8, $BIGDOM ],
+		others => [ $INT2, $INT8, $BIGDOM ],
+		wider => [ $INT8, $BIGDOM ],
 		more => [ 3000000000, -3000000000 ],
 	},
 	int8 => {
@@ -132,7 +138,7 @@ our %type = (
 		],
 		hot => [ 1, 2, 3 ],
 		absent => [ 5, -5 ],
-		others => [ $INT2, $INT4, $INT8 ],
+		others => [ $INT2, $INT4 ],
 	},
 	dom => {
 		sql => 'diff_dom',
@@ -187,7 +193,14 @@ our %type = (
 		values => [ '', 'A', 'Ab', 'a', 'ab', 'b', 'z' ],
 		hot => [ 'A', 'a', 'ab' ],
 		absent => ['aa'],
-		others => [ [ 'text', sub { 1 } ] ],
+		others => [ [ 'text', sub { 1 } ], [ 'name', sub { 1 } ] ],
+	},
+	name => {
+		sql => 'name',
+		values => [ '', 'A', 'Ab', 'a', 'ab', 'b', 'z' ],
+		hot => [ 'A', 'a', 'ab' ],
+		absent => ['aa'],
+		others => [ [ 'text', sub { 1 } ], [ 'varchar', sub { 1 } ] ],
 	},
 	bpchar => {
 		sql => 'char(4)',
@@ -206,7 +219,7 @@ our %type = (
 		],
 		hot => [ '2020-01-01', '2020-01-01 12:00', '2020-06-01 12:00+02' ],
 		absent => [ '2020-01-02', '2020-01-01 12:00+09' ],
-		others => [ $DAY, $TIME, $DAY, $TIME ],
+		others => [ $DAY, $TIME ],
 	},
 	date => {
 		sql => 'date',
@@ -214,6 +227,7 @@ our %type = (
 		hot => [ '2020-01-01', '2020-01-02', '2024-02-29' ],
 		absent => ['2020-01-03'],
 		others => [ $TIME, $TIMETZ ],
+		wider => [ $TIME, $TIMETZ ],
 	},
 	uuid => {
 		sql => 'uuid',
@@ -242,15 +256,53 @@ our %type = (
 		hot => [ '\x', '\x00', '\x61' ],
 		absent => ['\x62'],
 		others => [],
+	},
+	interval => {
+		sql => 'interval',
+		values => [
+			'-1 day', '0', '23:59:59', '1 day', '24 hours', '1 mon',
+			'30 days', '720 hours'
+		],
+		hot => [ '1 day', '24 hours', '1 mon', '30 days' ],
+		absent => [ '36 hours', '1440 minutes' ],
+		others => [],
+	},
+	array => {
+		sql => 'int[]',
+		values => [ '{}', '{0}', '{1}', '{1,1}', '{1,2}', '{1,NULL}', '{2}' ],
+		hot => [ '{1}', '{1,2}', '{1,NULL}' ],
+		absent => ['{3}'],
+		others => [],
+		in_rows => 1,
+	},
+	range => {
+		sql => 'int4range',
+		values => [ 'empty', '(,2)', '[1,2)', '[1,3)', '[1,)', '[2,3)' ],
+		hot => [ 'empty', '[1,2)', '[1,3)' ],
+		absent => ['[5,6)'],
+		others => [],
+	},
+	jsonb => {
+		sql => 'jsonb',
+		values => [
+			'null', '"a"', '1', '1.0', '2', 'true', '[]', '[1, "a"]', '{}',
+			'{"a": 1}'
+		],
+		hot => [ '1', '1.0', '"a"', '{"a": 1}' ],
+		absent => [ '3', '1.00' ],
+		others => [],
 	},);
 
 foreach my $t (values %type)
 {
 	$t->{cast} = $t->{sql} unless defined $t->{cast};
-	$t->{more} = [] unless defined $t->{more};
+	foreach my $list (qw(wider more))
+	{
+		$t->{$list} = [] unless defined $t->{$list};
+	}
 }
 
-our %textual = map { $_ => 1 } qw(text varchar bpchar);
+our %textual = map { $_ => 1 } qw(text varchar bpchar name);
 
 sub stored_value
 {
@@ -266,42 +318,47 @@ sub asked_value
 }
 
 # A value with its type written out, as an expression that means the same in
-# a call and in a query.
+# a call and in a query; with $narrow, not of a wider type.
 sub typed_value
 {
-	my ($name, $raw) = @_;
+	my ($name, $raw, $narrow) = @_;
 	my $t = $type{$name};
 	my @others = grep { $_->[1]->($raw) } @{ $t->{others} };
 
+	@others = grep { my $other = $_; !grep { $_ == $other } @{ $t->{wider} } }
+	  @others
+	  if $narrow;
 	return quoted($raw) . '::' . pick(@others)->[0] if @others && chance(0.5);
-	return $raw if $raw =~ /^-?\d{1,10}$/ && chance(0.6);
-	return quoted($raw) . '::' . $t->{cast};
+	return $raw
+	  if $raw =~ /^-?\d{1,10}$/
+	  && $name =~ /^(int[248]|dom|numeric|float)/
+	  && !($narrow && $name eq 'int2')
+	  && chance(0.6);
+	return quoted($raw) . "::$t->{cast}";
 }
 
 # A value as an argument of a call, and as an operand of plain SQL.  NULL has
 # no operand: undef says that the condition is never true.
 sub argument
 {
-	my ($name, $raw) = @_;
+	my ($name, $raw, $narrow) = @_;
 	my $t = $type{$name};
-
-	return [ pick('NULL', "NULL::$t->{cast}"), undef ] unless defined $raw;
-
-	# only another type can say these
-	if (@{ $t->{more} } && chance(0.05))
-	{
-		my $more = pick(@{ $t->{more} });
-		return [ "'$more'::bigint", "'$more'::bigint" ];
-	}
 	my $operand = quoted($raw) . "::$t->{cast}";
 	my $how = rand();
+
+	return [ pick('NULL', $operand), undef ] if !defined $raw;
+	if (@{ $t->{more} } && !$narrow && chance(0.05))
+	{
+		my $more = quoted(pick(@{ $t->{more} })) . '::bigint';
+
+		return [ $more, $more ];
+	}
 	return [ quoted($raw), $operand ] if $how < 0.35;
 	return [ quoted($raw) . '::text', $operand ] if $how < 0.45;
 	return [ "(SELECT $operand)", $operand ] if $how < 0.5;
-	my $typed = typed_value($name, $raw);
-	return [ $typed, $typed ];
+	$operand = typed_value($name, $raw, $narrow);
+	return [ $operand, $operand ];
 }
-
 
 # Two values in about the order of their type.
 sub ordered

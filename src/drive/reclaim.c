@@ -1,0 +1,407 @@
+/*-------------------------------------------------------------------------
+ *
+ * reclaim.c
+ *	  Deleting what nobody will read any more.
+ *
+ * Answers expire.  They are swept on use, a few at a time, by whoever submits
+ * the next one; by peek_sweep(); and, when the library is preloaded, by a
+ * launcher:
+ *
+ *		launcher	connected to no database; looks for databases and starts
+ *					a sweeper in each, one after the other
+ *		sweeper		connected to one database for a moment: deletes what has
+ *					expired or is orphaned, truncates the tables if nothing is
+ *					left, and ends
+ *
+ * Neither blocks anything: the launcher is in no database, a sweeper lives for
+ * moments, takes no lock that it would have to wait for where users wait, and
+ * where the extension is gone it finds nothing to do.
+ *
+ * After its first round the launcher visits only databases that have stored
+ * something since the server started, or had something to sweep then.
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/drive/reclaim.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "drive/quota.h"
+#include "drive/reclaim.h"
+#include "drive/xact.h"
+#include "executor/spi.h"
+#include "knobs.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "stash/handle.h"
+#include "stash/stash.h"
+#include "stat.h"
+#include "stop.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "tcop/tcopprot.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/wait_event.h"
+
+#include "compat.h"
+
+/* How many expired answers a submit deletes on its way. */
+#define SWEEP_ON_USE	8
+
+/* How many the sweeper deletes in one transaction. */
+#define SWEEP_AT_ONCE	100
+
+/* Smaller tables are not worth a truncation. */
+#define TRUNCATE_BYTES	(1024 * 1024)
+
+PGDLLEXPORT void peekstash_launcher_main(Datum arg) pg_attribute_noreturn();
+PGDLLEXPORT void peekstash_sweeper_main(Datum arg) pg_attribute_noreturn();
+
+/*
+ * One sweep at a time in a database; others need not wait for it.  The lock is
+ * on an object that nothing else locks, and goes with the transaction.
+ */
+static bool
+sweep_try_lock(void)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId,
+					   stash_table("outcome"), 1);
+	return LockAcquire(&tag, ExclusiveLock, false, true) !=
+		LOCKACQUIRE_NOT_AVAIL;
+}
+
+static int64
+sweep_expired(int limit)
+{
+	int64		swept = handle_sweep_expired(limit, quota_freed);
+	PeekCounts	counts = {0};
+
+	counts.swept_answers = swept;
+	if (swept > 0)
+		stat_count(&counts);
+	return swept;
+}
+
+/*
+ * Delete orphans once after each start of the server, before the first answer
+ * is stored in a database.  Not in a transaction that has written: batches of
+ * its own direct peeks would look like orphans to it.
+ */
+static int64
+sweep_orphans(void)
+{
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()) ||
+		!quota_orphans_are_due())
+		return 0;
+	return handle_sweep_orphans(quota_freed);
+}
+
+/*
+ * A new answer is submitted: delete a few old ones first.  In REPEATABLE READ
+ * a delete could fail because of another sweep, and in a subtransaction a
+ * rollback would undo it, so there it is left to others.
+ */
+void
+reclaim_on_use(void)
+{
+	xact_register();
+	if (XactReadOnly || IsolationUsesXactSnapshot() ||
+		GetCurrentTransactionNestLevel() > 1 || !sweep_try_lock())
+		return;
+	(void) sweep_orphans();
+	(void) sweep_expired(SWEEP_ON_USE);
+}
+
+/* Delete everything that has expired, or is orphaned; returns the number. */
+int64
+reclaim_all(void)
+{
+	int64		total;
+	int64		swept;
+
+	xact_register();
+	PEEK_STOP("sweep");
+	total = sweep_orphans();
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		swept = sweep_expired(SWEEP_AT_ONCE);
+		total += swept;
+	} while (swept > 0);
+	return total;
+}
+
+/* Has the table a row that anybody can see, or may be about to? */
+static bool
+table_is_empty(Oid table_oid)
+{
+	Relation	table = table_open(table_oid, NoLock);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TableScanDesc scan = table_beginscan(table, snapshot, 0, NULL);
+	TupleTableSlot *slot = table_slot_create(table, NULL);
+	bool		empty = !table_scan_getnextslot(scan, ForwardScanDirection,
+												slot);
+
+	ExecDropSingleTupleTableSlot(slot);
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(table, NoLock);
+	return empty;
+}
+
+/*
+ * If nothing is stored, give the disk back at once.  The locks are tried for:
+ * where anybody uses a table, its space is left to vacuum.  With all three
+ * locks, nobody has uncommitted rows in them.
+ */
+static void
+truncate_if_empty(void)
+{
+	static const char *const tables[] = {"handle", "outcome", "batch"};
+	static StashStatement truncate = {
+		"TRUNCATE peekstash.handle, peekstash.outcome, peekstash.batch",
+		0, {0}, NULL
+	};
+
+	if (quota_disk_bytes() < TRUNCATE_BYTES)
+		return;
+	for (int i = 0; i < (int) lengthof(tables); i++)
+	{
+		Oid			table = stash_table(tables[i]);
+
+		if (!OidIsValid(table) ||
+			!ConditionalLockRelationOid(table, AccessExclusiveLock))
+			return;
+	}
+	for (int i = 0; i < (int) lengthof(tables); i++)
+	{
+		if (!table_is_empty(stash_table(tables[i])))
+			return;
+	}
+	(void) stash_execute(&truncate, NULL, NULL, SPI_OK_UTILITY, NULL, NULL);
+}
+
+/* Run one step of the sweeper in a transaction of its own. */
+static int64
+sweeper_step(int64 (*step) (void))
+{
+	int64		result = 0;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	XactReadOnly = false;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (OidIsValid(stash_table("handle")))
+		result = step();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	pgstat_report_stat(true);
+	return result;
+}
+
+static int64
+sweeper_step_expired(void)
+{
+	return sweep_try_lock() ? sweep_expired(SWEEP_AT_ONCE) : 0;
+}
+
+static int64
+sweeper_step_orphans(void)
+{
+	return sweep_try_lock() ? sweep_orphans() : 0;
+}
+
+static int64
+sweeper_step_truncate(void)
+{
+	truncate_if_empty();
+	return 0;
+}
+
+/* Does the database store anything, so that it wants another visit? */
+static int64
+sweeper_step_register(void)
+{
+	quota_remember_database();
+	return 0;
+}
+
+/*
+ * The sweeper of one database.
+ */
+void
+peekstash_sweeper_main(Datum arg)
+{
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+
+	/* as the bootstrap superuser: statements switch to the owner themselves */
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg),
+											  InvalidOid, 0);
+	pgstat_report_appname("peekstash sweeper");
+	xact_register();
+
+	(void) sweeper_step(sweeper_step_register);
+	(void) sweeper_step(sweeper_step_orphans);
+	while (sweeper_step(sweeper_step_expired) > 0)
+		CHECK_FOR_INTERRUPTS();
+	(void) sweeper_step(sweeper_step_truncate);
+	proc_exit(0);
+}
+
+/* The databases to visit in this round, in the current context. */
+static List *
+launcher_databases(bool all)
+{
+	MemoryContext context = CurrentMemoryContext;
+	List	   *databases = NIL;
+	Relation	pg_database;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	StartTransactionCommand();
+	(void) GetTransactionSnapshot();
+	pg_database = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(pg_database, 0, NULL);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_database database = (Form_pg_database) GETSTRUCT(tuple);
+		MemoryContext old;
+
+		if (!database->datallowconn ||
+			(!all && !quota_knows_database(database->oid)))
+			continue;
+		old = MemoryContextSwitchTo(context);
+		databases = lappend_oid(databases, database->oid);
+		MemoryContextSwitchTo(old);
+	}
+	table_endscan(scan);
+	table_close(pg_database, AccessShareLock);
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(context);
+	return databases;
+}
+
+/* Start a sweeper in a database, and wait for its end. */
+static void
+launcher_visit(Oid database)
+{
+	BackgroundWorker worker = {0};
+	BackgroundWorkerHandle *handle;
+	pid_t		pid;
+
+	snprintf(worker.bgw_name, BGW_MAXLEN, "peekstash sweeper");
+	snprintf(worker.bgw_type, BGW_MAXLEN, "peekstash sweeper");
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
+		BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	snprintf(worker.bgw_library_name, sizeof(worker.bgw_library_name),
+			 "peekstash");
+	snprintf(worker.bgw_function_name, BGW_MAXLEN, "peekstash_sweeper_main");
+	worker.bgw_main_arg = ObjectIdGetDatum(database);
+	worker.bgw_notify_pid = MyProcPid;
+
+	/* no slot free: the next round tries again */
+	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
+		return;
+
+	while (GetBackgroundWorkerPid(handle, &pid) != BGWH_STOPPED)
+	{
+		if (ShutdownRequestPending)
+			TerminateBackgroundWorker(handle);
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 1000L, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	pfree(handle);
+}
+
+/*
+ * The launcher.
+ */
+void
+peekstash_launcher_main(Datum arg)
+{
+	MemoryContext round_context;
+	bool		first_round = true;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+
+	/* shared catalogs only: no database is kept from being dropped */
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	pgstat_report_appname("peekstash launcher");
+	round_context = AllocSetContextCreate(TopMemoryContext,
+										  "peekstash launcher",
+										  ALLOCSET_DEFAULT_SIZES);
+
+	while (!ShutdownRequestPending)
+	{
+		ListCell   *lc;
+
+		MemoryContextSwitchTo(round_context);
+		foreach(lc, launcher_databases(first_round))
+		{
+			if (ShutdownRequestPending)
+				break;
+			launcher_visit(lfirst_oid(lc));
+		}
+		MemoryContextReset(round_context);
+		first_round = false;
+
+		if (!ShutdownRequestPending)
+			(void) WaitLatch(MyLatch,
+							 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+							 knobs_sweep_interval() * 1000L,
+							 PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+	}
+	proc_exit(0);
+}
+
+/* Let the postmaster start the launcher. */
+void
+reclaim_init(void)
+{
+	BackgroundWorker worker = {0};
+
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	snprintf(worker.bgw_name, BGW_MAXLEN, "peekstash launcher");
+	snprintf(worker.bgw_type, BGW_MAXLEN, "peekstash launcher");
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
+		BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = 10;
+	snprintf(worker.bgw_library_name, sizeof(worker.bgw_library_name),
+			 "peekstash");
+	snprintf(worker.bgw_function_name, BGW_MAXLEN, "peekstash_launcher_main");
+	RegisterBackgroundWorker(&worker);
+}

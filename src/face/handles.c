@@ -1,0 +1,875 @@
+/*-------------------------------------------------------------------------
+ *
+ * handles.c
+ *	  SQL-callable functions on handles: submit now, fetch when you like.
+ *
+ * Who may do what with a handle is decided here, once for all functions:
+ *
+ *		read			owner and its members, roles granted, superusers
+ *		grant, touch	owner and its members, superusers
+ *		cancel			these, and members of pg_signal_backend
+ *		release			owner and its members, superusers, the database owner
+ *
+ * To everybody else a handle does not exist: the answer is the very error, or
+ * the very false, that an unknown one gives.
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/face/handles.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xlog.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "drive/driver.h"
+#include "drive/quota.h"
+#include "drive/reclaim.h"
+#include "drive/registry.h"
+#include "drive/xact.h"
+#include "errors.h"
+#include "face/digest.h"
+#include "face/request.h"
+#include "face/rows.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "knobs.h"
+#include "miscadmin.h"
+#include "row.h"
+#include "stash/handle.h"
+#include "stash/page.h"
+#include "stash/reader.h"
+#include "stash/stash.h"
+#include "stat.h"
+#include "stop.h"
+#include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/json.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+#include "utils/typcache.h"
+#include "utils/uuid.h"
+
+#include "compat.h"
+
+PG_FUNCTION_INFO_V1(peek_submit);
+PG_FUNCTION_INFO_V1(peek_page);
+PG_FUNCTION_INFO_V1(peek_fetch);
+PG_FUNCTION_INFO_V1(peek_fetch_record);
+PG_FUNCTION_INFO_V1(peek_fetch_json);
+PG_FUNCTION_INFO_V1(peek_columns);
+PG_FUNCTION_INFO_V1(peek_batches);
+PG_FUNCTION_INFO_V1(peek_wait);
+PG_FUNCTION_INFO_V1(peek_cancel);
+PG_FUNCTION_INFO_V1(peek_release);
+PG_FUNCTION_INFO_V1(peek_touch);
+PG_FUNCTION_INFO_V1(peek_grant);
+PG_FUNCTION_INFO_V1(peek_sweep);
+PG_FUNCTION_INFO_V1(peekstash_check_handle);
+
+#define SUBMIT_OPTIONS_ARG	13
+#define PAGE_ROWS_ARG		13
+#define PAGE_OPTIONS_ARG	14
+
+/* How long peek_wait() sleeps before it looks again, even if not woken. */
+#define WAIT_MS	1000
+
+/* Is the current role the owner, for all that matters? */
+static bool
+may_own(Oid owner)
+{
+	return has_privs_of_role(GetUserId(), owner);
+}
+
+static bool
+may_read(const HandleRow *row)
+{
+	if (may_own(row->owner))
+		return true;
+	for (int i = 0; i < row->num_granted; i++)
+	{
+		if (has_privs_of_role(GetUserId(), row->granted[i]))
+			return true;
+	}
+	return false;
+}
+
+static pg_uuid_t *
+handle_argument(FunctionCallInfo fcinfo, int argno)
+{
+	if (PG_ARGISNULL(argno))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("\"handle\" must not be NULL")));
+	return PG_GETARG_UUID_P(argno);
+}
+
+/* Throw where the tables of the stash cannot be read at all. */
+static void
+check_stash_readable(void)
+{
+	Oid			table = stash_table("handle");
+
+	if (!OidIsValid(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the stash tables do not exist"),
+				 errhint("Use CREATE EXTENSION peekstash in this database.")));
+	if (RecoveryInProgress() &&
+		get_rel_persistence(table) != RELPERSISTENCE_PERMANENT)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("stashed answers cannot be read during recovery"),
+				 errhint("The tables of schema \"peekstash\" are unlogged; ALTER TABLE ... SET LOGGED on all three makes replicas read them.")));
+}
+
+static bool
+has_expired(const StoredPeek *peek)
+{
+	return peek->has_outcome &&
+		peek->outcome.expires_at <= GetCurrentTimestamp();
+}
+
+/* A walk that failed: raise its error again. */
+static void
+raise_stored_error(const OutcomeRow *outcome)
+{
+	const char *code = outcome->sqlstate;
+
+	ereport(ERROR,
+			(errcode(code != NULL && strlen(code) == 5 ?
+					 MAKE_SQLSTATE(code[0], code[1], code[2], code[3], code[4]) :
+					 ERRCODE_INTERNAL_ERROR),
+			 errmsg_internal("%s", outcome->error ?
+							 outcome->error : "peek failed"),
+			 outcome->detail ? errdetail_internal("%s", outcome->detail) : 0));
+}
+
+/*
+ * Load an answer that the current role may read and that is there to be read.
+ * Anything else is an error, never an empty answer.
+ */
+static StoredPeek *
+load_readable(const pg_uuid_t *handle)
+{
+	StoredPeek *peek = palloc(sizeof(StoredPeek));
+	PeekInFlight in_flight;
+	char	   *text = stash_handle_text(handle);
+
+	check_stash_readable();
+	if (!handle_load(handle, peek) || !handle_is_current(&peek->handle) ||
+		!may_read(&peek->handle))
+	{
+		if (registry_find(handle, &in_flight) && may_own(in_flight.owner))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("peek \"%s\" is still %s", text,
+							peek_state_name(in_flight.state)),
+					 errhint("peek_wait waits for its end.")));
+		error_no_such_peek(handle);
+	}
+	if (!peek->has_outcome)
+		error_no_such_peek(handle);
+	if (has_expired(peek))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("peek \"%s\" has expired", text),
+				 errhint("Submit it again; \"ttl\" says how long an answer is kept.")));
+
+	if (strcmp(peek->outcome.state, peek_state_name(PEEK_FAILED)) == 0)
+		raise_stored_error(&peek->outcome);
+	if (strcmp(peek->outcome.state, peek_state_name(PEEK_CANCELLED)) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("peek \"%s\" was cancelled", text)));
+	return peek;
+}
+
+/*
+ * Has this very request been submitted under this handle already?  Throws if
+ * the handle is used for anything else.
+ */
+static bool
+is_repetition(const pg_uuid_t *handle, const bytea *digest)
+{
+	StoredPeek	peek;
+
+	if (!handle_load(handle, &peek))
+		return false;
+	if (peek.handle.owner == GetUserId())
+	{
+		/* what nobody can read any more, its owner may replace */
+		if (!handle_is_current(&peek.handle) || !peek.has_outcome ||
+			has_expired(&peek))
+		{
+			PreventCommandIfReadOnly("peek_submit()");
+			(void) handle_delete(handle, quota_freed);
+			return false;
+		}
+		if (VARSIZE_ANY(peek.handle.digest) == VARSIZE_ANY(digest) &&
+			memcmp(VARDATA_ANY(peek.handle.digest), VARDATA_ANY(digest),
+				   VARSIZE_ANY_EXHDR(digest)) == 0)
+			return true;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_DUPLICATE_OBJECT),
+			 errmsg("peek \"%s\" exists already", stash_handle_text(handle)),
+			 errhint("A handle names one request of one role; make a new uuid for another.")));
+	return false;				/* keep compiler quiet */
+}
+
+/*
+ * What all submitting functions begin with: the row for the handle, and the
+ * settings.  Returns NULL, with *handle set, if the request is a repetition.
+ */
+static HandleRow *
+prepare_submit(FunctionCallInfo fcinfo, int options_arg,
+			   const Arrangement *arrangement, const PeekRequest *request,
+			   PeekKnobs *knobs, pg_uuid_t *handle)
+{
+	HandleRow  *row = palloc0(sizeof(HandleRow));
+	SubmitOptions options;
+
+	knobs_resolve(knobs, PG_ARGISNULL(options_arg) ? NULL :
+				  PG_GETARG_JSONB_P(options_arg), &options);
+	if (options.background)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot walk in the background"),
+				 errdetail("Walks of this version run in the backend that submits them.")));
+
+	check_stash_readable();
+	row->digest = request_digest(fcinfo, arrangement, request);
+	if (options.has_handle)
+	{
+		*handle = options.handle;
+		if (is_repetition(handle, row->digest))
+			return NULL;
+	}
+	else
+		stash_new_handle(handle);
+
+	row->handle = *handle;
+	row->owner = GetUserId();
+	row->charged_to = GetSessionUserId();
+	row->label = options.label;
+	row->source = "index";
+	row->arrangement = RelationGetRelid(arrangement->index);
+	row->request = request_to_json(fcinfo, arrangement, request);
+	row->description = request->description;
+	return row;
+}
+
+/*
+ * peek_submit(arrangement, columns, <request>, options) walks, keeps the
+ * answer, and returns its handle.
+ */
+Datum
+peek_submit(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *handle = palloc(sizeof(pg_uuid_t));
+	Arrangement *arrangement;
+	PeekRequest *request;
+	PeekKnobs	knobs;
+	HandleRow  *row;
+
+	PreventCommandIfReadOnly("peek_submit()");
+	PreventCommandIfParallelMode("peek_submit()");
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("\"arrangement\" must be given")));
+	arrangement = request_arrangement(fcinfo, 0, InvalidOid);
+	request = request_from_columns(fcinfo, arrangement,
+								   PG_ARGISNULL(1) ? NULL :
+								   PG_GETARG_ARRAYTYPE_P(1));
+	reclaim_on_use();
+	row = prepare_submit(fcinfo, SUBMIT_OPTIONS_ARG, arrangement, request,
+						 &knobs, handle);
+
+	/* NULL: another session was first with this handle, see what it did */
+	if (row != NULL &&
+		driver_run_submitted(arrangement, request, &knobs, row, -1) == NULL &&
+		!is_repetition(handle, row->digest))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("peek \"%s\" exists already",
+						stash_handle_text(handle))));
+	arrangement_close(arrangement);
+	PG_RETURN_UUID_P(handle);
+}
+
+static int64
+count_argument(FunctionCallInfo fcinfo, int argno, int64 not_given,
+			   const char *argname)
+{
+	int64		value;
+
+	if (PG_ARGISNULL(argno))
+		return not_given;
+	value = PG_GETARG_INT64(argno);
+	if (value < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" must not be negative", argname)));
+	return value;
+}
+
+/* Rows of a stored answer being returned one by one. */
+typedef struct FetchRows
+{
+	StoredPeek *peek;
+	StashPage  *page;
+	RowFormer	former;
+	ExprContext *econtext;		/* whose end ends the reading */
+} FetchRows;
+
+/* The rows of the page have been read, or will not be. */
+static void
+fetch_rows_end(Datum arg)
+{
+	FetchRows  *rows = (FetchRows *) DatumGetPointer(arg);
+	PeekCounts	counts = {0};
+
+	counts.batches_read = stash_page_batches(rows->page);
+	counts.read_seconds = stash_page_seconds(rows->page);
+	stat_count(&counts);
+	stash_page_close(rows->page);
+}
+
+static FetchRows *
+fetch_rows_begin(FunctionCallInfo fcinfo, const pg_uuid_t *handle,
+				 int64 from_row, int64 max_rows, int64 max_bytes,
+				 TupleDesc desc, const char *wanted_by)
+{
+	FetchRows  *rows = palloc0(sizeof(FetchRows));
+	RowDescription *description;
+	PeekKnobs	knobs;
+
+	knobs_resolve(&knobs, NULL, NULL);
+	rows->peek = load_readable(handle);
+	description = handle_description(&rows->peek->handle);
+	check_columns(desc, description->desc, wanted_by);
+	row_former_init(&rows->former, desc, description->desc);
+	rows->page = stash_page_open(rows->peek, from_row, max_rows, max_bytes,
+								 knobs.read_batch_size);
+	rows->econtext = ((ReturnSetInfo *) fcinfo->resultinfo)->econtext;
+	RegisterExprContextCallback(rows->econtext, fetch_rows_end,
+								PointerGetDatum(rows));
+	return rows;
+}
+
+/* The next row; false at the end of the page. */
+static bool
+fetch_rows_next(FetchRows *rows, Datum *row)
+{
+	const Entry *entry = stash_page_next(rows->page);
+
+	if (entry == NULL)
+	{
+		UnregisterExprContextCallback(rows->econtext, fetch_rows_end,
+									  PointerGetDatum(rows));
+		fetch_rows_end(PointerGetDatum(rows));
+		return false;
+	}
+	*row = row_former_form(&rows->former, entry);
+	return true;
+}
+
+/* The arguments of a fetch from argno on, and the rows they mean. */
+static FetchRows *
+fetch_from_arguments(FunctionCallInfo fcinfo, int argno, TupleDesc desc,
+					 const char *wanted_by)
+{
+	return fetch_rows_begin(fcinfo, handle_argument(fcinfo, argno),
+							count_argument(fcinfo, argno + 1, 0, "from_row"),
+							count_argument(fcinfo, argno + 2, -1, "max_rows"),
+							count_argument(fcinfo, argno + 3, -1, "max_bytes"),
+							desc, wanted_by);
+}
+
+/*
+ * peek_fetch(rowtype, handle, from_row, max_rows, max_bytes) returns rows of a
+ * stored answer as values of the row type.
+ */
+Datum
+peek_fetch(PG_FUNCTION_ARGS)
+{
+	FuncCallContext *funcctx;
+	Datum		row;
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		MemoryContext old;
+		Oid			rowtype;
+
+		check_set_context(fcinfo);
+		funcctx = SRF_FIRSTCALL_INIT();
+		old = MemoryContextSwitchTo(funcctx->multi_call_memory_ctx);
+		rowtype = rowtype_argument(fcinfo, 0, "peek_fetch_record");
+		funcctx->user_fctx =
+			fetch_from_arguments(fcinfo, 1,
+								 lookup_rowtype_tupdesc_copy(rowtype, -1),
+								 "row type");
+		MemoryContextSwitchTo(old);
+	}
+
+	funcctx = SRF_PERCALL_SETUP();
+	if (!fetch_rows_next(funcctx->user_fctx, &row))
+		SRF_RETURN_DONE(funcctx);
+	SRF_RETURN_NEXT(funcctx, row);
+}
+
+/*
+ * peek_fetch_record(handle, from_row, max_rows, max_bytes) returns rows of a
+ * stored answer as records; the call has a column definition list.
+ */
+Datum
+peek_fetch_record(PG_FUNCTION_ARGS)
+{
+	FuncCallContext *funcctx;
+	Datum		row;
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		MemoryContext old;
+
+		check_set_context(fcinfo);
+		funcctx = SRF_FIRSTCALL_INIT();
+		old = MemoryContextSwitchTo(funcctx->multi_call_memory_ctx);
+		funcctx->user_fctx = fetch_from_arguments(fcinfo, 0,
+												  record_definition(fcinfo),
+												  "column definition list");
+		MemoryContextSwitchTo(old);
+	}
+
+	funcctx = SRF_PERCALL_SETUP();
+	if (!fetch_rows_next(funcctx->user_fctx, &row))
+		SRF_RETURN_DONE(funcctx);
+	SRF_RETURN_NEXT(funcctx, row);
+}
+
+/*
+ * peek_fetch_json(handle, from_row, max_rows) returns rows of a stored answer
+ * as JSON: {"rows": [...], "from": n, "next": n or null, "total": n}.
+ */
+Datum
+peek_fetch_json(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
+	int64		from_row = count_argument(fcinfo, 1, 0, "from_row");
+	int64		max_rows = count_argument(fcinfo, 2, -1, "max_rows");
+	StoredPeek *peek = load_readable(handle);
+	RowDescription *description = handle_description(&peek->handle);
+	RowFormer	former;
+	FetchRows	rows = {0};
+	PeekKnobs	knobs;
+	StringInfoData json;
+	const Entry *entry;
+	int64		count = 0;
+
+	knobs_resolve(&knobs, NULL, NULL);
+	row_former_init(&former, BlessTupleDesc(description->desc),
+					description->desc);
+	rows.peek = peek;
+	rows.page = stash_page_open(peek, from_row, max_rows, -1,
+								knobs.read_batch_size);
+
+	initStringInfo(&json);
+	appendStringInfoString(&json, "{\"rows\": [");
+	while ((entry = stash_page_next(rows.page)) != NULL)
+	{
+		Datum		row = row_former_form(&former, entry);
+		text	   *row_json;
+
+		CHECK_FOR_INTERRUPTS();
+		row_json = DatumGetTextPP(DirectFunctionCall1(row_to_json, row));
+		if (count++ > 0)
+			appendStringInfoString(&json, ", ");
+		appendBinaryStringInfo(&json, VARDATA_ANY(row_json),
+							   VARSIZE_ANY_EXHDR(row_json));
+		pfree(row_json);
+		pfree(DatumGetPointer(row));
+	}
+	fetch_rows_end(PointerGetDatum(&rows));
+
+	appendStringInfo(&json, "], \"from\": " INT64_FORMAT ", \"next\": ",
+					 from_row);
+	if (from_row + count < peek->outcome.num_rows)
+		appendStringInfo(&json, INT64_FORMAT, from_row + count);
+	else
+		appendStringInfoString(&json, "null");
+	appendStringInfo(&json, ", \"total\": " INT64_FORMAT "}",
+					 peek->outcome.num_rows);
+	PG_RETURN_DATUM(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
+}
+
+/* A first page being returned. */
+typedef struct FirstPage
+{
+	PeekAnswer *answer;			/* everything, or NULL: then it is kept */
+	FetchRows  *rows;
+	RowFormer	former;
+	TupleDesc	desc;			/* of the result */
+	pg_uuid_t	handle;
+	int64		num_rows;
+	int64		pos;
+	const Entry *entry;			/* of answer */
+	int64		copies_left;
+} FirstPage;
+
+static FirstPage *
+first_page_begin(FunctionCallInfo fcinfo)
+{
+	FirstPage  *page = palloc0(sizeof(FirstPage));
+	int64		page_rows = count_argument(fcinfo, PAGE_ROWS_ARG, 100,
+										   "page_rows");
+	Oid			rowtype = rowtype_argument(fcinfo, 0, "peek_submit and peek_fetch_record");
+	Arrangement *arrangement = request_arrangement(fcinfo, 1, rowtype);
+	TupleDesc	row_desc = lookup_rowtype_tupdesc_copy(rowtype, -1);
+	PeekRequest *request = request_from_rowtype(fcinfo, arrangement, row_desc);
+	HandleRow  *handle;
+	PeekKnobs	knobs;
+
+	if (page_rows == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"page_rows\" must be at least 1"),
+				 errdetail("The handle comes with the rows of the first page.")));
+	if (get_call_result_type(fcinfo, NULL, &page->desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "unexpected result type of peek_page");
+	page->desc = BlessTupleDesc(page->desc);
+
+	/* small answers also work where nothing can be stored */
+	if (!RecoveryInProgress())
+		reclaim_on_use();
+	handle = prepare_submit(fcinfo, PAGE_OPTIONS_ARG, arrangement, request,
+							&knobs, &page->handle);
+	if (handle != NULL)
+	{
+		page->answer = driver_run_submitted(arrangement, request, &knobs,
+											handle, page_rows);
+		page->num_rows = driver_answer_outcome(page->answer)->num_rows;
+	}
+	arrangement_close(arrangement);
+
+	if (page->answer == NULL || driver_answer_is_kept(page->answer))
+	{
+		page->answer = NULL;
+		page->rows = fetch_rows_begin(fcinfo, &page->handle, 0, page_rows, -1,
+									  row_desc, "row type");
+		page->num_rows = page->rows->peek->outcome.num_rows;
+	}
+	else
+		row_former_init(&page->former, row_desc, request->description->desc);
+	return page;
+}
+
+static bool
+first_page_next(FirstPage *page, Datum *row)
+{
+	if (page->rows != NULL)
+		return fetch_rows_next(page->rows, row);
+
+	if (page->copies_left == 0)
+	{
+		page->entry = driver_answer_next(page->answer);
+		if (page->entry == NULL)
+		{
+			driver_answer_end(page->answer, true);
+			return false;
+		}
+		page->copies_left = page->entry->copies;
+	}
+	page->copies_left--;
+	*row = row_former_form(&page->former, page->entry);
+	return true;
+}
+
+/*
+ * peek_page(rowtype, arrangement, <request>, page_rows, options) returns the
+ * first page of an answer, and the handle of the rest.
+ */
+Datum
+peek_page(PG_FUNCTION_ARGS)
+{
+	FuncCallContext *funcctx;
+	FirstPage  *page;
+	Datum		values[4];
+	bool		isnull[4] = {0};
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		MemoryContext old;
+
+		check_set_context(fcinfo);
+		funcctx = SRF_FIRSTCALL_INIT();
+		old = MemoryContextSwitchTo(funcctx->multi_call_memory_ctx);
+		funcctx->user_fctx = first_page_begin(fcinfo);
+		MemoryContextSwitchTo(old);
+	}
+
+	funcctx = SRF_PERCALL_SETUP();
+	page = funcctx->user_fctx;
+	if (!first_page_next(page, &values[3]))
+		SRF_RETURN_DONE(funcctx);
+	values[0] = UUIDPGetDatum(&page->handle);
+	isnull[0] = page->rows == NULL;
+	values[1] = Int64GetDatum(page->num_rows);
+	values[2] = Int64GetDatum(page->pos++);
+	SRF_RETURN_NEXT(funcctx,
+					HeapTupleGetDatum(heap_form_tuple(page->desc, values,
+													  isnull)));
+}
+
+/*
+ * peek_columns(handle) returns the columns of a stored answer.
+ */
+Datum
+peek_columns(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	StoredPeek *peek = load_readable(handle_argument(fcinfo, 0));
+	TupleDesc	desc = handle_description(&peek->handle)->desc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		char	   *type = format_type_with_typemod(att->atttypid,
+													att->atttypmod);
+		Datum		values[6];
+		bool		isnull[6] = {0};
+
+		values[0] = Int32GetDatum(i + 1);
+		values[1] = CStringGetTextDatum(NameStr(att->attname));
+		values[2] = ObjectIdGetDatum(att->atttypid);
+		values[3] = Int32GetDatum(att->atttypmod);
+		values[4] = ObjectIdGetDatum(att->attcollation);
+		isnull[4] = !OidIsValid(att->attcollation);
+		values[5] = CStringGetTextDatum(psprintf("%s %s",
+												 quote_identifier(NameStr(att->attname)),
+												 type));
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values,
+							 isnull);
+	}
+	return (Datum) 0;
+}
+
+/* Puts one batch into the result of peek_batches(). */
+static void
+put_batch(const BatchInfo *batch, void *arg)
+{
+	ReturnSetInfo *rsinfo = arg;
+	Datum		values[6];
+	bool		isnull[6] = {0};
+
+	values[0] = Int32GetDatum(batch->number);
+	isnull[0] = batch->number < 0;
+	values[1] = Int32GetDatum(batch->worker);
+	isnull[1] = batch->number < 0;
+	values[2] = Int64GetDatum(batch->first_row);
+	values[3] = Int64GetDatum(batch->num_rows);
+	values[4] = Int64GetDatum(batch->answer_bytes);
+	values[5] = Int64GetDatum(batch->stored_bytes);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
+}
+
+/*
+ * peek_batches(handle) returns how a stored answer is stored: its batches, and
+ * its tail as a last line.
+ */
+Datum
+peek_batches(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	StoredPeek *peek = load_readable(handle_argument(fcinfo, 0));
+	BatchInfo	tail = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	reader_list_batches(peek, put_batch, rsinfo, &tail);
+	put_batch(&tail, rsinfo);
+	return (Datum) 0;
+}
+
+/*
+ * peekstash_check_handle(handle) returns the handle if the current role may
+ * see the peek, in flight or ended, and throws if not.
+ */
+Datum
+peekstash_check_handle(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
+	StoredPeek	peek;
+	PeekInFlight in_flight;
+
+	check_stash_readable();
+	if (handle_load(handle, &peek))
+	{
+		if (!handle_is_current(&peek.handle) ||
+			(!may_read(&peek.handle) &&
+			 !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS)))
+			error_no_such_peek(handle);
+	}
+	else if (!registry_find(handle, &in_flight) || !may_own(in_flight.owner))
+		error_no_such_peek(handle);
+	PG_RETURN_UUID_P(handle);
+}
+
+/*
+ * peek_wait(handle, timeout) waits for the end of a peek, and returns its
+ * state.
+ */
+Datum
+peek_wait(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
+	int64		timeout_us = -1;
+	TimestampTz start = GetCurrentTimestamp();
+
+	if (!PG_ARGISNULL(1))
+	{
+		Interval   *timeout = PG_GETARG_INTERVAL_P(1);
+
+		timeout_us = ((int64) timeout->month * DAYS_PER_MONTH +
+					  timeout->day) * USECS_PER_DAY + timeout->time;
+		timeout_us = Max(timeout_us, 0);
+	}
+	check_stash_readable();
+
+	for (;;)
+	{
+		StoredPeek	peek;
+		PeekInFlight in_flight;
+		bool		running;
+		int64		left = -1;
+
+		/* in this order: a slot is given back after the rows are visible */
+		running = registry_find(handle, &in_flight) &&
+			may_own(in_flight.owner);
+		if (handle_load(handle, &peek) && may_read(&peek.handle) &&
+			handle_is_current(&peek.handle) && peek.has_outcome)
+			PG_RETURN_TEXT_P(cstring_to_text(peek.outcome.state));
+		if (!running)
+			error_no_such_peek(handle);
+
+		if (timeout_us >= 0)
+		{
+			left = timeout_us - (GetCurrentTimestamp() - start);
+			if (left <= 0)
+				PG_RETURN_TEXT_P(cstring_to_text(peek_state_name(in_flight.state)));
+		}
+		CHECK_FOR_INTERRUPTS();
+		registry_wait(left < 0 ? WAIT_MS : Min(left / 1000 + 1, WAIT_MS));
+	}
+}
+
+/*
+ * peek_cancel(handle) asks a peek in flight to stop; false if there is none.
+ */
+Datum
+peek_cancel(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
+	PeekInFlight in_flight;
+
+	if (!registry_find(handle, &in_flight) ||
+		(!may_own(in_flight.owner) &&
+		 !has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND)))
+		PG_RETURN_BOOL(false);
+	PG_RETURN_BOOL(registry_request_cancel(handle));
+}
+
+/*
+ * peek_release(handle) deletes a stored answer; false if there is none.
+ */
+Datum
+peek_release(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
+	StoredPeek	peek;
+
+	PreventCommandIfReadOnly("peek_release()");
+	check_stash_readable();
+	if (!handle_load(handle, &peek) ||
+		(!may_own(peek.handle.owner) &&
+		 !database_owned_by(MyDatabaseId, GetUserId())))
+		PG_RETURN_BOOL(false);
+	xact_register();
+	PG_RETURN_BOOL(handle_delete(handle, quota_freed));
+}
+
+/*
+ * peek_touch(handle, ttl) lets a stored answer live so long from now on, and
+ * returns until when.
+ */
+Datum
+peek_touch(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
+	StoredPeek *peek;
+	PeekKnobs	knobs;
+	int64		seconds;
+	TimestampTz expires_at;
+
+	PreventCommandIfReadOnly("peek_touch()");
+	knobs_resolve(&knobs, NULL, NULL);
+	peek = load_readable(handle);
+	if (!may_own(peek->handle.owner))
+		error_no_such_peek(handle);
+
+	seconds = knobs.ttl;
+	if (!PG_ARGISNULL(1))
+	{
+		Interval   *ttl = PG_GETARG_INTERVAL_P(1);
+
+		seconds = ((int64) ttl->month * DAYS_PER_MONTH + ttl->day) *
+			SECS_PER_DAY + ttl->time / USECS_PER_SEC;
+	}
+	knobs_check_ttl(&knobs, seconds);
+	expires_at = GetCurrentTimestamp() + seconds * USECS_PER_SEC;
+	if (!outcome_touch(handle, expires_at))
+		error_no_such_peek(handle);
+	PG_RETURN_TIMESTAMPTZ(expires_at);
+}
+
+/*
+ * peek_grant(handle, to_role) lets a role read a stored answer.
+ */
+Datum
+peek_grant(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
+	StoredPeek *peek;
+
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("\"to_role\" must not be NULL")));
+	PreventCommandIfReadOnly("peek_grant()");
+	peek = load_readable(handle);
+	if (!may_own(peek->handle.owner))
+		error_no_such_peek(handle);
+	(void) handle_grant(handle, PG_GETARG_OID(1));
+	PG_RETURN_VOID();
+}
+
+/*
+ * peek_sweep() deletes the answers of this database that have expired or are
+ * orphaned, and returns their number.
+ */
+Datum
+peek_sweep(PG_FUNCTION_ARGS)
+{
+	PreventCommandIfReadOnly("peek_sweep()");
+	check_stash_readable();
+	PG_RETURN_INT64(reclaim_all());
+}

@@ -1,0 +1,99 @@
+/*-------------------------------------------------------------------------
+ *
+ * handle.h
+ *	  Handles and outcomes: the rows that say what an answer is.
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/stash/handle.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PEEKSTASH_HANDLE_H
+#define PEEKSTASH_HANDLE_H
+
+#include "peekstash.h"
+
+#include "stash/stash.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+/* What is known when a peek is submitted: the row of peekstash.handle. */
+typedef struct HandleRow
+{
+	pg_uuid_t	handle;
+	Oid			owner;			/* current role at submit */
+	Oid			charged_to;		/* session user at submit */
+	int			num_granted;
+	Oid		   *granted;		/* roles that may read */
+	const char *label;			/* or NULL */
+	const char *source;			/* "index" or "query" */
+	Oid			arrangement;	/* of an index, else InvalidOid */
+	Jsonb	   *request;		/* for people */
+	bytea	   *digest;			/* for comparing requests */
+	RowDescription *description;	/* columns; not set by handle_load() */
+
+	/* set by handle_load(): the stored columns */
+	int			num_columns;
+	char	  **names;
+	Oid		   *types;
+	int32	   *typmods;
+	Oid		   *collations;
+	uint64		fingerprint;
+	TimestampTz submitted_at;
+	TimestampTz server_start;
+	Oid			database;
+	int32		catalog_version;
+} HandleRow;
+
+/* How it ended: the row of peekstash.outcome. */
+typedef struct OutcomeRow
+{
+	pg_uuid_t	handle;
+	const char *state;			/* "done", "failed", "cancelled" */
+	const char *kind;			/* "memory", "stashed", or NULL */
+	int64		num_rows;
+	int64		answer_bytes;
+	int64		stored_bytes;	/* batches and tail */
+	int64		num_batches;
+	int64		positions;		/* -1 = not known */
+	int			num_workers;
+	int64	   *worker_rows;	/* rows in the batches of each worker */
+	int64		tail_num_rows;
+	bytea	   *tail;			/* a payload, or NULL */
+	const char *stash_reason;	/* why it was stashed, or NULL */
+	TimestampTz finished_at;
+	TimestampTz expires_at;
+	const char *sqlstate;		/* of a failed one */
+	const char *error;
+	const char *detail;
+} OutcomeRow;
+
+/* Both, as a reader finds them. */
+typedef struct StoredPeek
+{
+	HandleRow	handle;
+	bool		has_outcome;
+	OutcomeRow	outcome;
+} StoredPeek;
+
+/* Is told of peeks and bytes of a session user; must not allocate in place. */
+typedef void (*StashUsageCallback) (Oid charged_to, int64 peeks, int64 bytes,
+									void *arg);
+
+extern bool handle_insert(const HandleRow *row);
+extern void outcome_insert(const OutcomeRow *row);
+extern bool handle_load(const pg_uuid_t *handle, StoredPeek *peek);
+extern bool handle_exists(const pg_uuid_t *handle);
+extern bool handle_is_current(const HandleRow *row);
+extern RowDescription *handle_description(const HandleRow *row);
+extern bool handle_delete(const pg_uuid_t *handle, StashUsageCallback freed);
+extern bool handle_grant(const pg_uuid_t *handle, Oid role);
+extern bool outcome_touch(const pg_uuid_t *handle, TimestampTz expires_at);
+extern int64 handle_sweep_expired(int limit, StashUsageCallback freed);
+extern int64 handle_sweep_orphans(StashUsageCallback freed);
+extern void handle_sum_usage(StashUsageCallback used, void *arg);
+
+#endif							/* PEEKSTASH_HANDLE_H */

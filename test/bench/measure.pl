@@ -1,0 +1,602 @@
+#-------------------------------------------------------------------------
+#
+# measure.pl
+#	  Measures peekstash against what one would use without it.
+#
+# Usage: measure.pl FILE
+#
+# PGHOST, PGPORT, PGUSER and PGDATABASE name a server that has nothing else to
+# do, and in it the tables of tables.sql.  FILE gets the report, in Markdown.
+#
+# Machines are noisy, so no two times are compared that were not taken side by
+# side: each round measures everything once, one after the other, and a ratio
+# is one of two times of the same round.  Reported are the median of the rounds
+# and their range.  The first round warms up and does not count.
+#
+# Beside the time by the clock stands the time that the backend was on a
+# processor.  What is measured here hardly waits for anything but a processor,
+# so on a quiet machine the two are the same; on a busy one the second is the
+# better measure.
+#
+# Copyright (c) 2026, the peekstash authors
+#
+#-------------------------------------------------------------------------
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::Bin;
+
+use File::Temp qw(tempdir);
+use IO::Handle;
+use Session;
+
+my $ROUNDS = 7;
+
+my $MB = 1024 * 1024;
+my $BATCHES = 'peekstash.batch';
+
+my @report;
+
+STDOUT->autoflush;
+$SIG{PIPE} = 'IGNORE';
+
+
+# Numbers
+
+sub median
+{
+	my @sorted = sort { $a <=> $b } @_;
+
+	return ($sorted[$#sorted / 2] + $sorted[@sorted / 2]) / 2;
+}
+
+# "median (least to most)"
+sub summary
+{
+	my ($format, @values) = @_;
+	my @sorted = sort { $a <=> $b } @values;
+
+	return sprintf "$format ($format to $format)", median(@values),
+		$sorted[0], $sorted[-1];
+}
+
+# The ratios of two lists of numbers, round by round.
+sub ratios
+{
+	my ($mine, $other) = @_;
+
+	return map { $mine->[$_] / $other->[$_] } 0 .. $#$mine;
+}
+
+# One field of a list of measurements.
+sub field
+{
+	my ($name, $values) = @_;
+
+	return map { $_->{$name} } @$values;
+}
+
+# The ratios of a field of two lists of measurements, round by round.
+sub field_ratios
+{
+	my ($name, $mine, $other) = @_;
+
+	return ratios([ field($name, $mine) ], [ field($name, $other) ]);
+}
+
+sub verdict
+{
+	my ($value, $wanted) = @_;
+
+	return $value <= $wanted ? 'yes' : 'no';
+}
+
+
+# The report
+
+sub say_line
+{
+	push @report, "@_\n";
+}
+
+sub say_section
+{
+	my ($title, @text) = @_;
+
+	say_line("\n## $title\n");
+	say_line(@text);
+}
+
+# A table whose first row is its head.
+sub say_table
+{
+	my (@rows) = @_;
+	my $head = shift @rows;
+
+	say_line('');
+	say_line('| ' . join(' | ', @$head) . ' |');
+	say_line('| ' . join(' | ', '---', map { '---:' } 2 .. @$head) . ' |');
+	say_line('| ' . join(' | ', @$_) . ' |') foreach @rows;
+}
+
+# What was run, under the name that tables give it.
+sub say_statements
+{
+	my (@pairs) = @_;
+
+	say_line('');
+	while (my ($name, $statement) = splice @pairs, 0, 2)
+	{
+		say_line("* $name: `$statement`");
+	}
+}
+
+sub say_plan
+{
+	my ($session, $query) = @_;
+
+	say_line("\nThe plan of `$query` is");
+	say_line("\n```");
+	say_line($_) foreach $session->run("EXPLAIN (COSTS off) $query");
+	say_line('```');
+}
+
+
+# Rounds
+
+# Calls each function once a round, in an order that changes, and returns the
+# values of each as a list.
+sub rounds
+{
+	my (%what) = @_;
+	my @names = sort keys %what;
+	my %values;
+
+	foreach my $round (0 .. $ROUNDS)
+	{
+		push @names, shift @names;
+		foreach my $name (@names)
+		{
+			my $value = $what{$name}->();
+
+			push @{ $values{$name} }, $value if $round > 0;
+		}
+	}
+	return %values;
+}
+
+
+# The machine
+
+sub describe_machine
+{
+	my ($session) = @_;
+	my $cores = grep { /^processor\s*:/ } read_lines('/proc/cpuinfo');
+	my ($kb) = map { /^MemTotal:\s+(\d+)/ } read_lines('/proc/meminfo');
+	my ($version) = $session->run('SHOW server_version');
+	my ($load) = read_lines('/proc/loadavg');
+
+	$version =~ s/ .*//;
+	$load =~ s/ .*//s;
+	say_line('# What peekstash costs');
+	say_line("\nPrinted by `make bench`; `sh test/bench/run --write` puts it here.",
+		"Each figure\nis the median of $ROUNDS rounds and, in parentheses, their",
+		"range; each ratio is one of two times\nof the same round.  \"CPU\" is",
+		"the time that the backend was on a processor: on a busy machine\nit is",
+		"the better measure.");
+	say_line("\nThe machine: $cores cores, " . int($kb / 1024 / 1024 + 0.5) .
+		" GB of memory, Linux, one-minute load at the start $load.",
+		"PostgreSQL $version with");
+	say_line("\n```");
+	say_line($_)
+		foreach $session->run(q{
+			SELECT name || ' = ' || current_setting(name)
+			FROM unnest(ARRAY['shared_buffers', 'work_mem', 'fsync',
+				'synchronous_commit', 'max_wal_size', 'autovacuum', 'jit',
+				'max_parallel_workers_per_gather', 'peekstash.stash_threshold',
+				'peekstash.stash_batch_size', 'peekstash.stash_compression',
+				'peekstash.read_batch_size']) AS name
+		});
+	say_line('```');
+
+	my ($rows, $bytes) = split /\|/, ($session->run(
+		q{SELECT count(*), round(avg(pg_column_size(rows))) FROM rows}))[0];
+	say_line("\nTable `rows`: $rows rows of $bytes bytes on average, the",
+		"demo's packages under new numbers\n(test/bench/tables.sql), stored in",
+		"the order of their primary key.  It is in shared buffers\nthroughout.");
+}
+
+sub read_lines
+{
+	my ($file) = @_;
+
+	open my $in, '<', $file or die "$file: $!\n";
+	return <$in>;
+}
+
+
+# 1. The walk and the stash
+
+sub stat_now
+{
+	my ($session) = @_;
+	my @columns =
+		qw(walk_seconds write_seconds answer_bytes stored_bytes answers_stashed);
+	my %stat;
+
+	@stat{@columns} = split /\|/, ($session->run(
+		'SELECT ' . join(', ', @columns) . ' FROM peekstash.stat'))[0];
+	return \%stat;
+}
+
+# An answer that is stashed, from the call to the last push; LIMIT 1 leaves out
+# the reading.  The processor time is that of the whole statement.
+sub stash
+{
+	my ($session, $statement, $clean) = @_;
+
+	$session->run($clean);
+	$session->run('CHECKPOINT');
+
+	my $before = stat_now($session);
+	$session->run('BEGIN');
+	my $stat = $session->seconds($statement);
+	$session->run('COMMIT');
+	my $after = stat_now($session);
+
+	$stat->{$_} = $after->{$_} - $before->{$_} foreach keys %$after;
+	die "not stashed: $statement\n" if $stat->{answers_stashed} != 1;
+	$stat->{seconds} = $stat->{walk_seconds} + $stat->{write_seconds};
+	($stat->{disk_bytes}) =
+		$session->run("SELECT pg_total_relation_size('$BATCHES')");
+	return $stat;
+}
+
+sub cursor
+{
+	my ($session, $query) = @_;
+
+	$session->run('CHECKPOINT', 'BEGIN');
+	my $seconds = $session->seconds(
+		"DECLARE c CURSOR WITH HOLD FOR $query", 'COMMIT');
+	$session->run('CLOSE c');
+	return $seconds;
+}
+
+my $heap_bytes;
+
+sub table
+{
+	my ($session, $query) = @_;
+
+	$session->run('CHECKPOINT');
+	my $seconds = $session->seconds("CREATE UNLOGGED TABLE x AS $query");
+	($heap_bytes) = $session->run("SELECT pg_relation_size('x')");
+	$session->run('DROP TABLE x');
+	return $seconds;
+}
+
+sub peek_limit_1
+{
+	my ($index, $codec) = @_;
+
+	return "SELECT peek(NULL::rows, '$index', "
+		. qq{options => '{"stash_compression": "$codec"}') LIMIT 1};
+}
+
+sub walk_table
+{
+	my ($values, @names) = @_;
+	my $cursor = $values->{cursor};
+	my @rows = ([ '', 'seconds', 'of them walking, writing',
+		'to the cursor', 'to the table', 'CPU seconds', 'to the cursor',
+		'to the table', '0.75 of the cursor' ]);
+
+	foreach (@names, [ 'cursor', 'cursor' ], [ 'table', 'table' ])
+	{
+		my ($key, $name) = @$_;
+		my $mine = $values->{$key};
+		my @walk = field('walk_seconds', $mine);
+		my @write = field('write_seconds', $mine);
+		my @row = ($name);
+
+		foreach my $field (qw(seconds cpu))
+		{
+			push @row, summary('%.3f', field($field, $mine));
+			push @row, defined $walk[0] ?
+				sprintf('%.3f, %.3f', median(@walk), median(@write)) : ''
+				if $field eq 'seconds';
+			foreach my $other (qw(cursor table))
+			{
+				push @row, $other eq $key ? '1' : summary('%.2f',
+					field_ratios($field, $mine, $values->{$other}));
+			}
+		}
+
+		# met only if both clocks say so
+		push @row, defined $walk[0] ?
+			verdict((sort { $b <=> $a }
+				map { median(field_ratios($_, $mine, $cursor)) }
+					qw(seconds cpu))[0], 0.75) : '';
+		push @rows, \@row;
+	}
+	say_table(@rows);
+}
+
+sub measure_walk
+{
+	my ($session) = @_;
+	my $query = 'SELECT * FROM rows ORDER BY id';
+	my %first;
+	my %values = rounds(
+		# one after the other: what the first leaves, the second uses again
+		(map {
+			my $codec = $_;
+			my $statement = peek_limit_1('rows_pkey', $codec);
+
+			$codec => sub {
+				$first{$codec} = stash($session, $statement,
+					"TRUNCATE $BATCHES");
+				return {
+					first => $first{$codec},
+					again => stash($session, $statement, "VACUUM $BATCHES")
+				};
+			}
+		} qw(none lz4)),
+		cursor => sub { cursor($session, $query) },
+		table => sub { table($session, $query) });
+
+	foreach my $codec (qw(none lz4))
+	{
+		$values{"$codec first"} = [ map { $_->{first} } @{ $values{$codec} } ];
+		$values{"$codec again"} = [ map { $_->{again} } @{ $values{$codec} } ];
+	}
+
+	say_section('Walk and stash of a million rows',
+		"Seconds from the call to the last batch written, as `peekstash.stat`",
+		"has them\n(`walk_seconds + write_seconds`); LIMIT 1 leaves out the",
+		"reading.  \"Empty\" is a stash without\nfiles yet, which have to grow;",
+		"\"used\" is one that finds the space of an earlier answer\nagain, after",
+		"a vacuum.");
+	say_statements(
+		'lz4, none' => peek_limit_1('rows_pkey', 'lz4'),
+		'cursor' => "DECLARE c CURSOR WITH HOLD FOR $query; COMMIT",
+		'table' => "CREATE UNLOGGED TABLE x AS $query");
+	walk_table(\%values, [ 'lz4 first', 'lz4, empty' ],
+		[ 'lz4 again', 'lz4, used' ], [ 'none first', 'none, empty' ],
+		[ 'none again', 'none, used' ]);
+	say_plan($session, $query);
+
+	say_section('Space of a million rows',
+		"Stored bytes (`stored_bytes` of `peekstash.stat`) of the answers above,",
+		"and the disk that the\nstash takes for them with TOAST and indexes,",
+		"against the heap of table `x` (`pg_relation_size`),\n$heap_bytes bytes.");
+	say_table([ '', 'stored bytes', 'ratio to the heap', 'disk bytes',
+			'ratio to the heap', 'at most 0.4' ],
+		map {
+			my $stat = $first{$_};
+
+			[ $_, $stat->{stored_bytes},
+				sprintf('%.3f', $stat->{stored_bytes} / $heap_bytes),
+				$stat->{disk_bytes},
+				sprintf('%.3f', $stat->{disk_bytes} / $heap_bytes),
+				$_ eq 'lz4' ?
+					verdict($stat->{stored_bytes} / $heap_bytes, 0.4) : '' ]
+		} qw(lz4 none));
+
+	$query = 'SELECT * FROM rows ORDER BY hashint8(id)';
+	%values = rounds(
+		lz4 => sub { stash($session, peek_limit_1('rows_scattered', 'lz4'),
+			"VACUUM $BATCHES") },
+		cursor => sub { cursor($session, $query) },
+		table => sub { table($session, $query) });
+
+	say_section('The same through an index whose order is not the table\'s',
+		"Each position leads to another page.");
+	say_statements(
+		'lz4' => peek_limit_1('rows_scattered', 'lz4'),
+		'cursor' => "DECLARE c CURSOR WITH HOLD FOR $query; COMMIT",
+		'table' => "CREATE UNLOGGED TABLE x AS $query");
+	walk_table(\%values, [ 'lz4', 'lz4, used' ]);
+	say_plan($session, $query);
+}
+
+
+# 2. Whole answers
+
+sub measure_drain
+{
+	my ($session) = @_;
+	my %statements = (
+		from => "COPY (SELECT * FROM peek(NULL::rows, 'rows_pkey')) TO STDOUT",
+		columns => 'COPY (SELECT * FROM rows ORDER BY id) TO STDOUT',
+		list => "COPY (SELECT peek(NULL::rows, 'rows_pkey')) TO STDOUT",
+		values => 'COPY (SELECT rows FROM rows ORDER BY id) TO STDOUT');
+	my %values = rounds(map {
+		my $statement = $statements{$_};
+
+		$_ => sub {
+			$session->run("VACUUM $BATCHES", 'CHECKPOINT');
+			return $session->seconds($statement);
+		}
+	} keys %statements);
+
+	say_section('A stashed answer, fetched whole',
+		"Seconds until a client has the last of a million rows, stashed on the",
+		"way and deleted\nafterwards.  psql throws them away",
+		"(`\\g /dev/null`).  In FROM, PostgreSQL puts the rows into a\ntuplestore",
+		"of its own, too; a select list streams.");
+	say_table([ '', 'seconds', 'to the plain one', 'CPU seconds',
+			'to the plain one' ],
+		map {
+			my ($mine, $other) = @$_;
+
+			([ "`$statements{$mine}`",
+				map {
+					(summary('%.2f', field($_, $values{$mine})),
+						summary('%.2f', field_ratios($_, $values{$mine},
+							$values{$other})))
+				} qw(seconds cpu) ],
+				[ "`$statements{$other}`",
+				map { (summary('%.2f', field($_, $values{$other})), '1') }
+					qw(seconds cpu) ])
+		} [ 'from', 'columns' ], [ 'list', 'values' ]);
+}
+
+
+# 3. Small answers
+
+# The milliseconds of one run of a statement, by pgbench.
+sub pgbench
+{
+	my ($file, $mode, $runs) = @_;
+	my $output = `pgbench -n -M $mode -f '$file' -t $runs 2>&1`;
+
+	return $1 if $? == 0 && $output =~ /^latency average = ([\d.]+) ms$/m;
+	die "pgbench has failed:\n$output";
+}
+
+sub measure_small
+{
+	my $dir = tempdir(CLEANUP => 1);
+	# title, further rows, runs, options
+	my @sizes = (
+		[ '1 row', 0, 3000, '' ],
+		[ '100 rows', 99, 1000, '' ],
+		[ '10,000 rows, in memory', 9999, 20,
+			q{, options => '{"stash_threshold": "4MB"}'} ],
+		[ '10,000 rows, stashed', 9999, 20, '' ]);
+	my @table = ([ '', 'ms', 'ms, plain', 'ratio' ]);
+	my @statements;
+
+	foreach my $size (@sizes)
+	{
+		my ($title, $more, $runs, $options) = @$size;
+		my $condition = $more == 0 ? 'id = :id' :
+			"id BETWEEN :id AND :id + $more ORDER BY id";
+		my $request = $more == 0 ? 'key => :id::bigint' :
+			"lower => :id::bigint, upper => :id::bigint + $more";
+		my $call = "peek(NULL::rows, 'rows_pkey', $request$options)";
+		my %statements = (
+			from => "SELECT * FROM $call",
+			columns => "SELECT * FROM rows WHERE $condition",
+			list => "SELECT $call",
+			values => "SELECT rows FROM rows WHERE $condition");
+		my %what;
+
+		foreach my $key (keys %statements)
+		{
+			my $file = "$dir/$key";
+
+			open my $out, '>', $file or die "$file: $!\n";
+			print $out "\\set id random(1, 990000)\n$statements{$key};\n";
+			close $out;
+			foreach my $mode (qw(simple prepared))
+			{
+				$what{"$key $mode"} = sub { pgbench($file, $mode, $runs) };
+			}
+		}
+
+		my %values = rounds(%what);
+
+		foreach my $pair ([ 'from', 'columns', 'FROM' ],
+			[ 'list', 'values', 'select list' ])
+		{
+			my ($mine, $other, $form) = @$pair;
+
+			push @statements, "$title, $form" => $statements{$mine},
+				'plain' => $statements{$other};
+			foreach my $mode (qw(simple prepared))
+			{
+				my @mine = @{ $values{"$mine $mode"} };
+				my @other = @{ $values{"$other $mode"} };
+
+				push @table, [ "$title, $form, $mode",
+					summary('%.3f', @mine), summary('%.3f', @other),
+					summary('%.2f', ratios(\@mine, \@other)) ];
+			}
+		}
+	}
+
+	say_section('Small answers',
+		"Milliseconds of a statement, as pgbench with one client sees them;",
+		"\"simple\" and \"prepared\"\nare its query modes.  `:id` is",
+		"`random(1, 990000)`.  10,000 rows are over `stash_threshold`,\nif an",
+		"option does not say otherwise.  Beside a select list the plain",
+		"statement returns the\nrow as one value, too.");
+	say_statements(@statements);
+	say_table(@table);
+}
+
+
+# 4. A very large answer
+
+sub measure_memory
+{
+	my $options = q{options => '{"max_result_size": -1}'};
+	my @rows = ([ '', 'answer', 'peak memory', 'temporary files', 'stored',
+		'seconds', 'at most 16 MB' ]);
+
+	foreach my $statement (
+		"COPY (SELECT peek(NULL::wide, 'wide_pkey', $options)) TO STDOUT",
+		"COPY (SELECT * FROM peek(NULL::wide, 'wide_pkey', $options)) TO STDOUT",
+		'COPY (SELECT * FROM wide ORDER BY id) TO STDOUT')
+	{
+		my $session = Session->new;
+		my $watcher = Session->new;
+		my $temp_bytes = sub {
+			$session->run('SELECT pg_stat_force_next_flush()');
+			return ($watcher->run(q{SELECT temp_bytes FROM pg_stat_database
+				WHERE datname = current_database()}))[0];
+		};
+		my $before = $temp_bytes->();
+
+		# other sessions clean up and count: the measured one starts with nothing
+		$watcher->run("VACUUM $BATCHES", 'CHECKPOINT');
+		my $old = stat_now($watcher);
+		my ($memory, $seconds) = $session->peak_memory($statement);
+		my $new = stat_now($watcher);
+		my $temp = $temp_bytes->() - $before;
+		my $answer = $new->{answer_bytes} - $old->{answer_bytes};
+		my $stored = $new->{stored_bytes} - $old->{stored_bytes};
+		my $mine = $answer > 0;
+
+		push @rows, [ "`$statement`",
+			$mine ? sprintf('%.0f MB', $answer / $MB) : '',
+			sprintf('%.1f MB', $memory / 1024),
+			sprintf('%.0f MB', $temp / $MB),
+			$mine ? sprintf('%.0f MB', $stored / $MB) : '',
+			sprintf('%.1f', $seconds),
+			$mine ? verdict($memory / 1024, 16) : '' ];
+		$session->end;
+		$watcher->end;
+	}
+
+	say_section('Memory of an answer of a gigabyte',
+		"The most memory that the backend had of its own (RssAnon, looked at",
+		"every 20 ms) above\nwhat it had before; the bytes of temporary files",
+		"(`temp_bytes` of `pg_stat_database`).  One\nrun of each, by a",
+		"superuser, who may raise `max_result_size`.");
+	say_table(@rows);
+}
+
+
+die "usage: $0 FILE\n" if @ARGV != 1;
+
+my $session = Session->new;
+
+describe_machine($session);
+print "   walk and stash\n";
+measure_walk($session);
+print "   whole answers\n";
+measure_drain($session);
+$session->end;
+print "   small answers\n";
+measure_small();
+print "   memory\n";
+measure_memory();
+
+open my $out, '>', $ARGV[0] or die "$ARGV[0]: $!\n";
+print $out @report;
+close $out or die "$ARGV[0]: $!\n";
