@@ -12,6 +12,7 @@
  *		made in		deleted in	means
  *		s			-			there are batches
  *		s			d			there are none, unless d is rolled back
+ *		s			s			there are none; forgotten
  *
  * The commit of a subtransaction hands both to its parent.  Its abort forgets
  * what was made in it, for the batches are gone, and what was deleted in it is
@@ -100,6 +101,19 @@ xact_delete(XactStash *stash)
 	stash->deleted_in = GetCurrentSubTransactionId();
 }
 
+/*
+ * What was made and deleted in the same subtransaction is gone however that
+ * ends: there is nothing to remember.
+ */
+static void
+xact_forget_if_gone(XactStash *stash)
+{
+	if (stash->deleted_in != stash->made_in)
+		return;
+	dlist_delete(&stash->node);
+	pfree(stash);
+}
+
 /* Delete what was not read to its end. */
 static void
 xact_before_commit(void)
@@ -180,11 +194,15 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 			stash->deleted_in = commit ? parent : InvalidSubTransactionId;
 		if (stash->made_in == subid)
 		{
-			if (commit)
-				stash->made_in = parent;
-			else
+			if (!commit)
+			{
 				dlist_delete(&stash->node);
+				pfree(stash);
+				continue;
+			}
+			stash->made_in = parent;
 		}
+		xact_forget_if_gone(stash);
 	}
 
 	dlist_foreach_modify(iter, &slots)
@@ -264,6 +282,7 @@ xact_stash_delete(const pg_uuid_t *handle)
 	if (stash == NULL || stash->deleted_in != InvalidSubTransactionId)
 		return;
 	xact_delete(stash);
+	xact_forget_if_gone(stash);
 }
 
 /* A slot of the registry has been taken: the (sub)transaction gives it back. */

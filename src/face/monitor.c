@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/xlog.h"
 #include "catalog/pg_authid.h"
 #include "drive/quota.h"
 #include "drive/registry.h"
@@ -70,8 +71,12 @@ peekstash_stat(PG_FUNCTION_ARGS)
 	values[i++] = Float8GetDatum(counts.read_seconds);
 	values[i++] = Int32GetDatum(registry_slots_in_use());
 	values[i++] = Int64GetDatum(counts.swept_answers);
-	values[i++] = Int64GetDatum(quota_stash_bytes());
-	values[i++] = Int64GetDatum(quota_disk_bytes());
+	/* a replica does not have the files of unlogged tables */
+	isnull[i] = isnull[i + 1] = RecoveryInProgress();
+	values[i] = Int64GetDatum(isnull[i] ? 0 : quota_stash_bytes());
+	i++;
+	values[i] = Int64GetDatum(isnull[i] ? 0 : quota_disk_bytes());
+	i++;
 	values[i++] = TimestampTzGetDatum(reset_time);
 	Assert(i == STAT_COLUMNS);
 

@@ -263,10 +263,9 @@ CREATE INDEX columns_c1 ON columns (c1);
 DO $$
 BEGIN
 	FOR j IN 1 .. 5 LOOP
-		EXECUTE (SELECT 'INSERT INTO columns VALUES (' || string_agg(CASE WHEN i % j = 0 THEN (i * j)::text ELSE 'NULL' END, ', ' ORDER BY i) || ')'
+		EXECUTE (SELECT 'INSERT INTO columns VALUES (' || string_agg(CASE WHEN i = 1 THEN j::text WHEN i % j = 0 THEN (i * j)::text ELSE 'NULL' END, ', ' ORDER BY i) || ')'
 			FROM generate_series(1, 1600) i);
 	END LOOP;
-	UPDATE columns SET c1 = coalesce(c1, 0) + c1600 WHERE true;
 END $$;
 SELECT same('columns', $$'columns_c1'$$, 'ORDER BY c1');
 SELECT did('columns', $$'columns_c1', row_limit => 1$$, '{"stash_threshold": 0}');
