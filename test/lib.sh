@@ -73,6 +73,16 @@ version_header()
 		"$PG_INCLUDE/$PG_MAJOR/server/pg_config.h" 2>/dev/null
 }
 
+# What else than a build a script needs; it says so before packages_install:
+#	clients		PgBouncer, and the drivers of "make test"
+#	drivers		those of "make drivers"
+#	valgrind
+NEEDS=
+
+# Debian's modules belong to Debian's interpreter, whatever PATH finds first.
+PYTHON=/usr/bin/python3
+JDBC_JAR=/usr/share/java/postgresql.jar
+
 # Sets MISSING to the packages that must be installed; empty if none.
 packages_missing()
 {
@@ -97,7 +107,35 @@ packages_missing()
 	command -v make >/dev/null || MISSING="$MISSING make"
 	command -v gcc >/dev/null || MISSING="$MISSING gcc"
 	[ -e /usr/include/stdio.h ] || MISSING="$MISSING libc6-dev"
+	for need in $NEEDS
+	do
+		"packages_missing_$need"
+	done
 	MISSING=${MISSING# }
+}
+
+packages_missing_clients()
+{
+	[ -x /usr/sbin/pgbouncer ] || MISSING="$MISSING pgbouncer"
+	$PYTHON -c 'import psycopg2' 2>/dev/null ||
+		MISSING="$MISSING python3-psycopg2"
+	$PYTHON -c 'import psycopg' 2>/dev/null ||
+		MISSING="$MISSING python3-psycopg"
+}
+
+packages_missing_drivers()
+{
+	packages_missing_clients
+	command -v node >/dev/null || MISSING="$MISSING nodejs"
+	[ -e $JDBC_JAR ] || MISSING="$MISSING libpostgresql-jdbc-java"
+	# java runs a source file by itself if there is a compiler
+	java --list-modules 2>/dev/null | grep -q '^jdk[.]compiler@' ||
+		MISSING="$MISSING default-jdk-headless"
+}
+
+packages_missing_valgrind()
+{
+	command -v valgrind >/dev/null || MISSING="$MISSING valgrind"
 }
 
 # Installs what is missing.  Without the right to do so: prints the command

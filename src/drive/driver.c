@@ -250,6 +250,7 @@ drive_encode_tail(const PeekAnswer *answer, const PeekRequest *request,
 	const EntryBatch *tail = &answer->outcome.tail;
 	const Entry *entry = (const Entry *) tail->data;
 	BatchEncoder encoder;
+	BatchPlace	place;
 
 	if (tail->num_entries == 0)
 		return NULL;
@@ -260,7 +261,9 @@ drive_encode_tail(const PeekAnswer *answer, const PeekRequest *request,
 		batch_encoder_add(&encoder, entry);
 		entry = entry_next(entry);
 	}
-	return batch_encoder_finish(&encoder, drive_codec(knobs));
+	batch_place_set(&place, &answer->handle, TAIL_WORKER,
+					answer->totals.num_rows);
+	return batch_encoder_finish(&encoder, &place, drive_codec(knobs));
 }
 
 /* Write the outcome of a kept answer. */

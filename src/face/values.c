@@ -131,7 +131,7 @@ prepare_conversion(Conversion *conversion, const Arrangement *arrangement,
 			getTypeOutputInfo(base, &function, &is_varlena);
 			fmgr_info(function, &conversion->output);
 		}
-		getTypeInputInfo(OidIsValid(wanted) ? wanted : column->type, &function,
+		getTypeInputInfo(target == own ? column->type : target, &function,
 						 &conversion->input_param);
 		fmgr_info(function, &conversion->input);
 	}
@@ -476,42 +476,53 @@ collect_rows(const Arrangement *arrangement, Oid element_type,
 		rows->width = 1;		/* no row told */
 }
 
+/* Can the values of a column all become this type? */
+static bool
+all_rows_fit(const KeyRows *rows, int number, Oid type)
+{
+	ListCell   *lc;
+
+	foreach(lc, rows->all_shapes)
+	{
+		Oid			other = shape_column_type(lfirst(lc), number);
+
+		if (other != UNKNOWNOID && !IsBinaryCoercible(other, type) &&
+			!can_coerce_type(1, &other, &type, COERCION_IMPLICIT))
+			return false;
+	}
+	return true;
+}
+
 /*
  * The one type that the values of a column can all become; InvalidOid if they
- * are of one type already.  Else it is the first of their types that the
- * index compares with and the others can be cast to, or the column's own.
+ * are of one type already.  It is the column's own, or else the first of their
+ * types that the index compares with and the others can be cast to.  The own
+ * type comes first because untyped literals are of it.
  */
 static Oid
 common_key_type(const Arrangement *arrangement, const KeyRows *rows, int number)
 {
 	const ArrangementColumn *column = &arrangement->columns[number];
+	Oid			own = is_polymorphic(column) ? column->type : column->opcintype;
 	Oid			first = shape_column_type(linitial(rows->all_shapes), number);
 	bool		mixed = false;
 	ListCell   *lc;
-	ListCell   *lc2;
 
 	foreach(lc, rows->all_shapes)
 		mixed |= shape_column_type(lfirst(lc), number) != first;
 	if (!mixed)
 		return InvalidOid;
 
+	if (all_rows_fit(rows, number, own))
+		return own;
 	foreach(lc, rows->all_shapes)
 	{
 		Oid			type = getBaseType(shape_column_type(lfirst(lc), number));
-		bool		fits = family_compares(column, type);
 
-		foreach(lc2, rows->all_shapes)
-		{
-			Oid			other = shape_column_type(lfirst(lc2), number);
-
-			fits = fits && (other == UNKNOWNOID ||
-							can_coerce_type(1, &other, &type,
-											COERCION_IMPLICIT));
-		}
-		if (fits)
+		if (family_compares(column, type) && all_rows_fit(rows, number, type))
 			return type;
 	}
-	return is_polymorphic(column) ? column->type : column->opcintype;
+	return own;
 }
 
 /*

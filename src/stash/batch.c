@@ -6,7 +6,7 @@
  * A payload is a head and, behind it, entries one after the other, maybe
  * compressed as a whole:
  *
- *		head	checksum, version, codec, counts (BatchHeader)
+ *		head	checksum, version, codec, counts, place (BatchHeader)
  *		entry	number of copies	variable length, 7 bits a byte
  *				length of the row	the same
  *				the row				from its column count on, as in memory
@@ -43,7 +43,7 @@
 
 #define BATCH_VERSION	1
 
-StaticAssertDecl(sizeof(BatchHeader) == 32, "the head of a batch has holes");
+StaticAssertDecl(sizeof(BatchHeader) == 64, "the head of a batch has holes");
 
 /* Where the entries begin in a payload, its varlena header included. */
 #define ENTRIES_OFFSET	(VARHDRSZ + sizeof(BatchHeader))
@@ -149,12 +149,23 @@ batch_encoder_add(BatchEncoder *encoder, const Entry *entry)
 	encoder->header.answer_bytes += entry_byte_len(&entry->row);
 }
 
+void
+batch_place_set(BatchPlace *place, const pg_uuid_t *handle, int worker,
+				int64 first_row)
+{
+	place->handle = *handle;
+	place->worker = worker;
+	place->first_row = first_row;
+	place->unused = 0;
+}
+
 /*
  * The finished payload.  It lies in the encoder's memory, or in the current
  * context, and holds until the encoder is started again.
  */
 bytea *
-batch_encoder_finish(BatchEncoder *encoder, BatchCodec codec)
+batch_encoder_finish(BatchEncoder *encoder, const BatchPlace *place,
+					 BatchCodec codec)
 {
 	BatchHeader *header = &encoder->header;
 	char	   *payload = encoder->data;
@@ -162,6 +173,7 @@ batch_encoder_finish(BatchEncoder *encoder, BatchCodec codec)
 	Size		len = raw_len;
 
 	Assert(header->num_entries > 0);
+	header->place = *place;
 	header->raw_len = raw_len;
 	header->codec = BATCH_CODEC_NONE;
 
@@ -321,6 +333,13 @@ batch_decoder_next(BatchDecoder *decoder, EntryBuffer *buffer, Entry **entry)
 	decoder->bytes_left -= entry_byte_len(&result->row);
 	*entry = result;
 	return NULL;
+}
+
+/* Was the payload written for this place? */
+bool
+batch_decoder_is_at(const BatchDecoder *decoder, const BatchPlace *place)
+{
+	return memcmp(&decoder->header.place, place, sizeof(BatchPlace)) == 0;
 }
 
 void

@@ -15,12 +15,24 @@
 
 #include "peekstash.h"
 #include "row.h"
+#include "utils/uuid.h"
 
 typedef enum BatchCodec
 {
 	BATCH_CODEC_NONE = 0,
 	BATCH_CODEC_LZ4 = 1
 } BatchCodec;
+
+/* Where a payload belongs, so that it is not taken for another. */
+typedef struct BatchPlace
+{
+	int64		first_row;
+	pg_uuid_t	handle;
+	int32		worker;			/* TAIL_WORKER = the tail of the answer */
+	uint32		unused;			/* 0 */
+} BatchPlace;
+
+#define TAIL_WORKER	(-1)
 
 /* The head of each payload, in the machine's own byte order. */
 typedef struct BatchHeader
@@ -33,6 +45,7 @@ typedef struct BatchHeader
 	uint32		num_entries;
 	int64		num_rows;		/* copies counted */
 	int64		answer_bytes;	/* by the ruler */
+	BatchPlace	place;
 } BatchHeader;
 
 /* Makes a payload. */
@@ -60,12 +73,17 @@ typedef struct BatchDecoder
 extern void batch_encoder_init(BatchEncoder *encoder, MemoryContext context);
 extern void batch_encoder_start(BatchEncoder *encoder, int num_columns);
 extern void batch_encoder_add(BatchEncoder *encoder, const Entry *entry);
-extern bytea *batch_encoder_finish(BatchEncoder *encoder, BatchCodec codec);
+extern void batch_place_set(BatchPlace *place, const pg_uuid_t *handle,
+							int worker, int64 first_row);
+extern bytea *batch_encoder_finish(BatchEncoder *encoder,
+								   const BatchPlace *place, BatchCodec codec);
 
 extern const char *batch_decoder_open(BatchDecoder *decoder,
 									  const bytea *payload, int num_columns);
 extern const char *batch_decoder_next(BatchDecoder *decoder,
 									  EntryBuffer *buffer, Entry **entry);
+extern bool batch_decoder_is_at(const BatchDecoder *decoder,
+								const BatchPlace *place);
 extern void batch_decoder_close(BatchDecoder *decoder);
 
 #endif							/* PEEKSTASH_BATCH_H */

@@ -160,9 +160,14 @@ page_read_tail(StashPage *page)
 	if (outcome->tail != NULL)
 	{
 		Entry	   *entry;
+		BatchPlace	place;
 
 		wrong = batch_decoder_open(&decoder, outcome->tail,
 								   page->peek->handle.num_columns);
+		batch_place_set(&place, &outcome->handle, TAIL_WORKER,
+						outcome->num_rows - outcome->tail_num_rows);
+		if (wrong == NULL && !batch_decoder_is_at(&decoder, &place))
+			wrong = "belongs elsewhere";
 		while (wrong == NULL)
 		{
 			Size		used = page->tail.used;

@@ -165,6 +165,7 @@ reader_open_batch(StashReader *reader, int64 row, bool at_start)
 	int64		num_rows = 0;
 	bytea	   *payload;
 	const char *wrong;
+	BatchPlace	place;
 	MemoryContext old;
 
 	reader->next_row = row;
@@ -183,6 +184,9 @@ reader_open_batch(StashReader *reader, int64 row, bool at_start)
 	wrong = batch_decoder_open(&reader->decoder, payload, reader->num_columns);
 	MemoryContextSwitchTo(old);
 
+	batch_place_set(&place, &reader->handle, reader->worker, first_row);
+	if (wrong == NULL && !batch_decoder_is_at(&reader->decoder, &place))
+		wrong = "belongs elsewhere";
 	if (wrong == NULL && reader->decoder.header.num_rows != num_rows)
 		wrong = "has wrong counts";
 	if (wrong == NULL && num_rows > reader->num_rows - first_row)

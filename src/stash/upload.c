@@ -75,8 +75,11 @@ upload_write(StashUpload *upload)
 	BatchHeader *header = &upload->encoder.header;
 	UploadTotals *totals = &upload->totals;
 	MemoryContext old = MemoryContextSwitchTo(upload->scratch);
-	bytea	   *payload = batch_encoder_finish(&upload->encoder, upload->codec);
+	BatchPlace	place;
+	bytea	   *payload;
 
+	batch_place_set(&place, &upload->handle, upload->worker, totals->num_rows);
+	payload = batch_encoder_finish(&upload->encoder, &place, upload->codec);
 	stash_write_batch(&upload->handle, upload->worker, totals->num_rows,
 					  header->num_rows, header->answer_bytes, payload);
 	totals->num_batches++;
