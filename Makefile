@@ -4,6 +4,10 @@
 #   make test              install what is missing, build, run every test
 #   make demo              install, build, start a private server, show it
 #   make bench             install, build, measure against plain PostgreSQL
+#   make drivers           the clients that "make test" leaves out
+#   make storm             the tests that run longer when they are asked to
+#   make valgrind          some tests under valgrind
+#   make headers-check     compile against the headers of PostgreSQL 17 and 18
 #   make installcheck      the regress and isolation tests, as packagers run
 #                          them, against a server that is running already
 #
@@ -62,8 +66,11 @@ ISOLATION = snapshot_isolation same_key serializable savepoints concurrent_ddl \
 	half_built_index old_snapshot_index other_temp_table rewritten_table
 TAP = test/t/010_memory.pl test/t/011_transactions.pl \
 	test/t/012_late_load.pl test/t/013_hammer.pl \
+	test/t/020_differential.pl \
 	test/t/030_stash_stops.pl test/t/031_random_aborts.pl \
-	test/t/032_batch_format.pl test/t/033_stash_memory.pl
+	test/t/032_batch_format.pl test/t/033_stash_memory.pl \
+	test/t/040_pooler.pl test/t/041_drivers.pl test/t/042_life.pl \
+	test/t/050_storm.pl
 
 # TAP is not given to PGXS: these tests need the test build.
 REGRESS_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)
@@ -87,7 +94,11 @@ PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
 # headers keep quiet and the warnings below (errors in test/run) are about
 # this code alone.  -Wunused-parameter is off because the server dictates the
 # parameters of its callbacks and of every SQL-callable function.
-PG_CPPFLAGS = -I$(srcdir)/src \
+#
+# The control file says which version this is, and nothing else does.
+PEEKSTASH_VERSION = $(shell \
+	sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(srcdir)/peekstash.control)
+PG_CPPFLAGS = -I$(srcdir)/src -DPEEKSTASH_VERSION='"$(PEEKSTASH_VERSION)"' \
 	-isystem $(includedir_server) -isystem $(includedir_internal)
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
 
@@ -131,8 +142,20 @@ demo:
 bench:
 	@sh test/bench/run
 
+drivers:
+	@sh test/drivers/run
+
+storm:
+	@sh test/storm
+
+valgrind:
+	@sh test/valgrind
+
+headers-check:
+	@sh test/headers-check
+
 # How the scripts ask for a list above: make -s list-REGRESS
 list-%:
 	@echo $($*)
 
-.PHONY: all test demo bench
+.PHONY: all test demo bench drivers storm valgrind headers-check

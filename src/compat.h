@@ -6,6 +6,9 @@
  * The sources read as for the newest server; what older ones call by another
  * name, or with other arguments, is mapped here and nowhere else.
  *
+ * The headers that declare a function which is given other arguments here are
+ * included first, so that it does not matter who includes this one when.
+ *
  * Copyright (c) 2026, the peekstash authors
  *
  * IDENTIFICATION
@@ -20,8 +23,16 @@
 #error "peekstash needs PostgreSQL 15, 16, 17 or 18"
 #endif
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "utils/relcache.h"
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
+#endif
+
+/* It stands before a declaration since 18. */
+#ifndef pg_noreturn
+#define pg_noreturn pg_attribute_noreturn()
 #endif
 
 /* Permissions of a range table moved out of its entries in 16. */
@@ -45,6 +56,12 @@
 #if PG_VERSION_NUM < 180000
 #define index_beginscan(heap, index, snapshot, instrument, nkeys, norderbys) \
 	index_beginscan(heap, index, snapshot, nkeys, norderbys)
+#endif
+
+/* Room can be left before the tuple since 18. */
+#if PG_VERSION_NUM < 180000
+#define heap_form_minimal_tuple(desc, values, isnull, extra) \
+	heap_form_minimal_tuple(desc, values, isnull)
 #endif
 
 /* Deferrable primary keys have to be asked for since 18. */

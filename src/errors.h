@@ -15,20 +15,19 @@
 
 #include "postgres.h"
 
-extern void error_result_too_large(int64 max_bytes) pg_attribute_noreturn();
-extern void error_too_many_positions(int64 max_positions)
-			pg_attribute_noreturn();
-extern void error_row_too_large(int64 bytes) pg_attribute_noreturn();
-extern void error_row_type_mismatch(const char *detail)
-			pg_attribute_noreturn();
-extern void error_no_such_arrangement(Oid relid) pg_attribute_noreturn();
-extern void error_answer_damaged(const char *handle, const char *detail)
-			pg_attribute_noreturn();
-extern void error_answer_rolled_back(void) pg_attribute_noreturn();
-extern void error_stash_disabled(int64 max_bytes) pg_attribute_noreturn();
-extern void error_stash_full(int64 limit, const char *knob)
-			pg_attribute_noreturn();
-extern void error_stash_disk_full(int64 limit) pg_attribute_noreturn();
-extern void error_too_many_peeks(int limit) pg_attribute_noreturn();
+#include "compat.h"
+
+pg_noreturn extern void error_result_too_large(int64 max_bytes);
+pg_noreturn extern void error_too_many_positions(int64 max_positions);
+pg_noreturn extern void error_row_too_large(int64 bytes);
+pg_noreturn extern void error_row_type_mismatch(const char *detail);
+pg_noreturn extern void error_no_such_arrangement(Oid relid);
+pg_noreturn extern void error_answer_damaged(const char *handle,
+											 const char *detail);
+pg_noreturn extern void error_answer_rolled_back(void);
+pg_noreturn extern void error_stash_disabled(int64 max_bytes);
+pg_noreturn extern void error_stash_full(int64 limit, const char *knob);
+pg_noreturn extern void error_stash_disk_full(int64 limit);
+pg_noreturn extern void error_too_many_peeks(int limit);
 
 #endif							/* PEEKSTASH_ERRORS_H */

@@ -302,7 +302,7 @@ entry_buffer_append_slot(EntryBuffer *buffer, TupleDesc desc,
 		if (len > MAX_ROW_SIZE)
 			error_row_too_large(len);
 	}
-	row = heap_form_minimal_tuple(desc, values, isnull);
+	row = heap_form_minimal_tuple(desc, values, isnull, 0);
 	return entry_buffer_append_row(buffer, row);
 }
 

@@ -123,6 +123,7 @@ drive_claim(PeekAnswer *answer, const PeekKnobs *knobs)
 	PreventCommandIfReadOnly("a peek that stores its answer");
 	PreventCommandIfParallelMode("a peek that stores its answer");
 	PEEK_STOP("handle-insert");
+	quota_look(answer->charged_to);
 	if (!handle_insert(answer->keep))
 		return false;
 	quota_add_peek(knobs, answer->charged_to);

@@ -458,7 +458,24 @@ quota_check_room(const PeekKnobs *knobs, Oid charged_to)
 		error_stash_disk_full(2 * limit);
 }
 
-/* A new answer is kept for a session user. */
+/*
+ * Look at what is stored, before rows of handles are inserted or deleted:
+ * sums over the tables that see this transaction's rows would count them
+ * twice.
+ */
+void
+quota_look(Oid charged_to)
+{
+	if (shared_lock == NULL)
+		quota_refresh_sums(charged_to);
+	else
+		(void) quota_load(stash_table("handle"));
+}
+
+/*
+ * A new answer is kept for a session user.  quota_look() has been called
+ * before its handle row was inserted.
+ */
 void
 quota_add_peek(const PeekKnobs *knobs, Oid charged_to)
 {
@@ -466,8 +483,6 @@ quota_add_peek(const PeekKnobs *knobs, Oid charged_to)
 	int64		role_bytes;
 	int64		role_peeks;
 
-	if (shared_lock == NULL)
-		quota_refresh_sums(charged_to);
 	quota_usage(stash_table("handle"), charged_to, &bytes, &role_bytes,
 				&role_peeks);
 	if (knobs->max_role_peeks > 0 && role_peeks >= knobs->max_role_peeks)
@@ -496,6 +511,7 @@ quota_add_bytes(const PeekKnobs *knobs, Oid charged_to, int64 added)
 
 /*
  * Peeks and bytes of a session user have been deleted in this transaction.
+ * For rows of handles, quota_look() has been called before.
  */
 void
 quota_freed(Oid charged_to, int64 peeks, int64 bytes, void *arg)

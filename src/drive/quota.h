@@ -17,6 +17,7 @@
 
 extern void quota_init(void);
 extern void quota_check_room(const PeekKnobs *knobs, Oid charged_to);
+extern void quota_look(Oid charged_to);
 extern void quota_add_peek(const PeekKnobs *knobs, Oid charged_to);
 extern void quota_add_bytes(const PeekKnobs *knobs, Oid charged_to,
 							int64 bytes);

@@ -69,8 +69,8 @@
 /* Smaller tables are not worth a truncation. */
 #define TRUNCATE_BYTES	(1024 * 1024)
 
-PGDLLEXPORT void peekstash_launcher_main(Datum arg) pg_attribute_noreturn();
-PGDLLEXPORT void peekstash_sweeper_main(Datum arg) pg_attribute_noreturn();
+pg_noreturn PGDLLEXPORT void peekstash_launcher_main(Datum arg);
+pg_noreturn PGDLLEXPORT void peekstash_sweeper_main(Datum arg);
 
 /*
  * One sweep at a time in a database; others need not wait for it.  The lock is
@@ -90,9 +90,11 @@ sweep_try_lock(void)
 static int64
 sweep_expired(int limit)
 {
-	int64		swept = handle_sweep_expired(limit, quota_freed);
+	int64		swept;
 	PeekCounts	counts = {0};
 
+	quota_look(InvalidOid);
+	swept = handle_sweep_expired(limit, quota_freed);
 	counts.swept_answers = swept;
 	if (swept > 0)
 		stat_count(&counts);

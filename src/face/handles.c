@@ -23,6 +23,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
@@ -131,6 +132,23 @@ check_stash_readable(void)
 				 errhint("The tables of schema \"peekstash\" are unlogged; ALTER TABLE ... SET LOGGED on all three makes replicas read them.")));
 }
 
+/*
+ * A statement that changes what is stored under a handle has found nothing,
+ * though there was something to be read.  Throw if that is so because the
+ * transaction's snapshot is older: reading does not mind, writing must.
+ */
+static void
+check_snapshot_sees(const pg_uuid_t *handle)
+{
+	if (IsolationUsesXactSnapshot() && handle_exists(handle))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access to peek \"%s\"",
+						stash_handle_text(handle)),
+				 errdetail("It is newer than the snapshot of this transaction."),
+				 errhint("Try again in a new transaction.")));
+}
+
 static bool
 has_expired(const StoredPeek *peek)
 {
@@ -211,6 +229,7 @@ is_repetition(const pg_uuid_t *handle, const bytea *digest)
 			has_expired(&peek))
 		{
 			PreventCommandIfReadOnly("peek_submit()");
+			quota_look(peek.handle.charged_to);
 			(void) handle_delete(handle, quota_freed);
 			return false;
 		}
@@ -804,7 +823,11 @@ peek_release(PG_FUNCTION_ARGS)
 		 !database_owned_by(MyDatabaseId, GetUserId())))
 		PG_RETURN_BOOL(false);
 	xact_register();
-	PG_RETURN_BOOL(handle_delete(handle, quota_freed));
+	quota_look(peek.handle.charged_to);
+	if (handle_delete(handle, quota_freed))
+		PG_RETURN_BOOL(true);
+	check_snapshot_sees(handle);
+	PG_RETURN_BOOL(false);
 }
 
 /*
@@ -837,7 +860,10 @@ peek_touch(PG_FUNCTION_ARGS)
 	knobs_check_ttl(&knobs, seconds);
 	expires_at = GetCurrentTimestamp() + seconds * USECS_PER_SEC;
 	if (!outcome_touch(handle, expires_at))
+	{
+		check_snapshot_sees(handle);
 		error_no_such_peek(handle);
+	}
 	PG_RETURN_TIMESTAMPTZ(expires_at);
 }
 
@@ -858,7 +884,16 @@ peek_grant(PG_FUNCTION_ARGS)
 	peek = load_readable(handle);
 	if (!may_own(peek->handle.owner))
 		error_no_such_peek(handle);
-	(void) handle_grant(handle, PG_GETARG_OID(1));
+	if (!handle_grant(handle, PG_GETARG_OID(1)))
+	{
+		for (int i = 0; i < peek->handle.num_granted; i++)
+		{
+			if (peek->handle.granted[i] == PG_GETARG_OID(1))
+				PG_RETURN_VOID();
+		}
+		check_snapshot_sees(handle);
+		error_no_such_peek(handle);
+	}
 	PG_RETURN_VOID();
 }
 

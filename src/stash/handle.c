@@ -148,11 +148,10 @@ static StashStatement delete_handle = {
 };
 
 static StashStatement sweep_expired = {
-	"WITH victim AS MATERIALIZED (SELECT h.handle FROM peekstash.handle h"
-	" WHERE h.handle OPERATOR(pg_catalog.=) ANY (ARRAY("
-	"SELECT o.handle FROM peekstash.outcome o"
+	"WITH victim AS MATERIALIZED (SELECT h.handle FROM peekstash.outcome o"
+	" JOIN peekstash.handle h ON h.handle OPERATOR(pg_catalog.=) o.handle"
 	" WHERE o.expires_at OPERATOR(pg_catalog.<=) $1"
-	" ORDER BY o.expires_at LIMIT $2))"
+	" ORDER BY o.expires_at LIMIT $2"
 	" FOR UPDATE SKIP LOCKED)"
 	DELETE_VICTIMS,
 	2, {TIMESTAMPTZOID, INT8OID}, NULL
