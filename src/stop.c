@@ -32,6 +32,7 @@
 #ifdef PEEKSTASH_STOP_POINTS
 
 #include <signal.h>
+#include <unistd.h>
 
 #include "common/hashfn.h"
 #include "miscadmin.h"

@@ -113,6 +113,18 @@ handle_argument(FunctionCallInfo fcinfo, int argno)
 	return PG_GETARG_UUID_P(argno);
 }
 
+/*
+ * Find a peek in flight that the current role owns.  A walk of this session's
+ * own that is over, but of which nothing is to be seen, is not in flight: it
+ * was released in this very transaction.
+ */
+static bool
+find_in_flight(const pg_uuid_t *handle, PeekInFlight *in_flight)
+{
+	return registry_find(handle, in_flight) && may_own(in_flight->owner) &&
+		(in_flight->pid != MyProcPid || in_flight->phase != PEEK_FINISHING);
+}
+
 /* Throw where the tables of the stash cannot be read at all. */
 static void
 check_stash_readable(void)
@@ -186,7 +198,7 @@ load_readable(const pg_uuid_t *handle)
 	if (!handle_load(handle, peek) || !handle_is_current(&peek->handle) ||
 		!may_read(&peek->handle))
 	{
-		if (registry_find(handle, &in_flight) && may_own(in_flight.owner))
+		if (find_in_flight(handle, &in_flight))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("peek \"%s\" is still %s", text,
@@ -772,8 +784,7 @@ peek_wait(PG_FUNCTION_ARGS)
 		int64		left = -1;
 
 		/* in this order: a slot is given back after the rows are visible */
-		running = registry_find(handle, &in_flight) &&
-			may_own(in_flight.owner);
+		running = find_in_flight(handle, &in_flight);
 		if (handle_load(handle, &peek) && may_read(&peek.handle) &&
 			handle_is_current(&peek.handle) && peek.has_outcome)
 			PG_RETURN_TEXT_P(cstring_to_text(peek.outcome.state));

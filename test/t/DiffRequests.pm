@@ -173,8 +173,9 @@ sub scalar_array
 		map { defined $_ ? quoted($_) . "::$operand" : undef } @raw);
 }
 
-# The values that rows of keys have for one column must be coercible to one
-# type: all are of the same wider type, or each is of any that is not.
+# Rows of keys.  The values that they have for one column become values of one
+# type: the column's own, which texts can become, or a wider one, which they
+# cannot.
 sub key_rows
 {
 	my ($keys, @lists) = @_;
@@ -183,19 +184,17 @@ sub key_rows
 	foreach my $number (0 .. $#$keys)
 	{
 		my $name = $keys->[$number]{type};
-		my @raw = map { $_->[$number] } @lists;
-		my $wider = chance(0.3) && pick(@{ $type{$name}->{wider} });
+		my $wider = @{ $type{$name}->{wider} } && chance(0.4);
 
-		$wider = undef
-		  if $wider && grep { defined && !$wider->[1]->($_) } @raw;
-		foreach my $i (0 .. $#raw)
+		foreach my $i (0 .. $#lists)
 		{
-			my $text = quoted($raw[$i]) . ($wider ? "::$wider->[0]" : '');
+			my $argument;
 
-			$rows[$i][$number] =
-			  $wider
-			  ? [ $text, defined $raw[$i] ? $text : undef ]
-			  : argument($name, $raw[$i], 1);
+			do
+			{
+				$argument = argument($name, $lists[$i][$number], !$wider);
+			} while ($wider && $argument->[0] =~ /::text$/);
+			$rows[$i][$number] = $argument;
 		}
 	}
 	return @rows;
