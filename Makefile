@@ -27,6 +27,8 @@ OBJS = \
 	src/stop.o \
 	src/face/functions.o \
 	src/face/handles.o \
+	src/face/access.o \
+	src/face/status.o \
 	src/face/monitor.o \
 	src/face/request.o \
 	src/face/values.o \

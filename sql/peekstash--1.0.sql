@@ -62,6 +62,7 @@ CREATE UNLOGGED TABLE peekstash.handle (
 -- How it ended.  Small answers are in tail_rows as a whole.
 CREATE UNLOGGED TABLE peekstash.outcome (
 	handle uuid NOT NULL PRIMARY KEY,
+	stash uuid NOT NULL,			-- what batches and tail are known by
 	state text NOT NULL,			-- 'done', 'failed', 'cancelled'
 	kind text,						-- 'memory', 'stashed'
 	num_rows bigint NOT NULL,
@@ -117,6 +118,23 @@ CREATE UNLOGGED TABLE peekstash.batch (
 	toast.autovacuum_vacuum_insert_threshold = -1
 );
 ALTER TABLE peekstash.batch ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+-- default privileges may have granted what nobody shall have
+DO $$
+DECLARE
+	r record;
+BEGIN
+	FOR r IN
+		SELECT c.relname, a.grantee
+		FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a
+		WHERE c.relnamespace = 'peekstash'::pg_catalog.regnamespace
+			AND c.relkind = 'r' AND a.grantee NOT IN (0, c.relowner)
+	LOOP
+		EXECUTE pg_catalog.format('REVOKE ALL ON peekstash.%I FROM %I',
+			r.relname, pg_catalog.pg_get_userbyid(r.grantee));
+	END LOOP;
+END
+$$;
 
 COMMENT ON TABLE peekstash.batch IS
 	'rows of stashed answers; for the functions of the extension only';
@@ -405,10 +423,14 @@ CREATE VIEW peekstash.peeks WITH (security_barrier) AS
 		o.error
 	FROM peekstash.handle h
 		JOIN peekstash.outcome o ON o.handle OPERATOR(pg_catalog.=) h.handle
-	WHERE pg_catalog.pg_has_role(h.owner, 'USAGE')
+	WHERE (pg_catalog.pg_has_role(h.owner, 'USAGE')
 		OR EXISTS (SELECT FROM pg_catalog.unnest(h.granted) g(role)
 			WHERE pg_catalog.pg_has_role(g.role, 'USAGE'))
-		OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')
+		OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
+		-- what came with a copy of the database cannot be read
+		AND h.database OPERATOR(pg_catalog.=) (SELECT d.oid
+			FROM pg_catalog.pg_database d
+			WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
 	UNION ALL
 	SELECT f.handle,
 		coalesce(pg_catalog.pg_get_userbyid(f.owner), ''),
@@ -446,14 +468,6 @@ COMMENT ON VIEW peekstash.peeks IS
 
 GRANT SELECT ON peekstash.peeks TO PUBLIC;
 
-CREATE FUNCTION peekstash_check_handle(handle uuid)
-RETURNS uuid
-AS 'MODULE_PATHNAME', 'peekstash_check_handle'
-LANGUAGE C STABLE PARALLEL UNSAFE CALLED ON NULL INPUT;
-
-COMMENT ON FUNCTION peekstash_check_handle(uuid) IS
-	'the handle, if the current role may see the peek; for peek_status';
-
 CREATE FUNCTION peek_status(
 	INOUT handle uuid,
 	OUT owner name,
@@ -481,19 +495,10 @@ CREATE FUNCTION peek_status(
 	OUT sqlstate text,
 	OUT error text,
 	OUT column_definitions text)
-STABLE PARALLEL UNSAFE CALLED ON NULL INPUT
-LANGUAGE sql
-BEGIN ATOMIC
-	SELECT p.*,
-		(SELECT pg_catalog.string_agg(c.definition, ', ' ORDER BY c.ordinal)
-			FROM @extschema@.peek_columns(p.handle) c
-			WHERE p.state OPERATOR(pg_catalog.=) 'done'
-				AND p.expires_at OPERATOR(pg_catalog.>)
-					pg_catalog.clock_timestamp())
-	FROM peekstash.peeks p
-	WHERE p.handle OPERATOR(pg_catalog.=)
-		@extschema@.peekstash_check_handle(peek_status.handle);
-END;
+RETURNS record
+AS 'MODULE_PATHNAME', 'peek_status'
+LANGUAGE C STABLE PARALLEL UNSAFE CALLED ON NULL INPUT
+COST 100;
 
 COMMENT ON FUNCTION peek_status(uuid) IS
 	'the line of peekstash.peeks for a handle, and a column definition list';

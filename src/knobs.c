@@ -29,6 +29,9 @@
 
 #define MB	(1024 * 1024)
 
+/* A label is for people, and is stored beside the quotas. */
+#define MAX_LABEL	256
+
 typedef enum KnobKind
 {
 	KNOB_INT,
@@ -446,6 +449,8 @@ submit_option_apply(SubmitOptions *submit, const char *name,
 	{
 		if (string == NULL && value->type != jbvNull)
 			option_error(name, NULL, "A string is wanted.");
+		if (string != NULL && strlen(string) > MAX_LABEL)
+			option_error(name, "A label has at most 256 bytes.", NULL);
 		submit->label = string;
 	}
 	else if (strcmp(name, "background") == 0)

@@ -71,7 +71,8 @@ struct PeekAnswer
 
 	/* the batches: in the stash, in a spool, or nowhere */
 	StashUpload *upload;		/* while walking */
-	pg_uuid_t	handle;			/* if outcome.kind is stashed, or kept */
+	pg_uuid_t	handle;			/* what batches are found by */
+	pg_uuid_t	stash;			/* what they are known by */
 	Oid			charged_to;		/* for quotas: the session user */
 	UploadTotals totals;
 	PeekSpool  *spool;
@@ -122,6 +123,12 @@ drive_claim(PeekAnswer *answer, const PeekKnobs *knobs)
 		return true;
 	PreventCommandIfReadOnly("a peek that stores its answer");
 	PreventCommandIfParallelMode("a peek that stores its answer");
+
+	/* it would be charged to whoever maintains somebody else's table */
+	if (InSecurityRestrictedOperation())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("cannot store a peek within security-restricted operation")));
 	PEEK_STOP("handle-insert");
 	quota_look(answer->charged_to);
 	if (!handle_insert(answer->keep))
@@ -158,12 +165,15 @@ drive_open(PeekAnswer *answer, const PeekRequest *request,
 		return;
 	}
 	else
+	{
 		stash_new_handle(&answer->handle);
+		answer->stash = answer->handle;
+	}
 
 	quota_check_room(knobs, answer->charged_to);
 	if (answer->keep == NULL)
 		xact_stash_opened(&answer->handle, answer->charged_to);
-	answer->upload = stash_upload_open(&answer->handle, 0,
+	answer->upload = stash_upload_open(&answer->handle, &answer->stash, 0,
 									   request->description->desc->natts,
 									   knobs->stash_batch_size,
 									   drive_codec(knobs));
@@ -262,7 +272,7 @@ drive_encode_tail(const PeekAnswer *answer, const PeekRequest *request,
 		batch_encoder_add(&encoder, entry);
 		entry = entry_next(entry);
 	}
-	batch_place_set(&place, &answer->handle, TAIL_WORKER,
+	batch_place_set(&place, &answer->stash, TAIL_WORKER,
 					answer->totals.num_rows);
 	return batch_encoder_finish(&encoder, &place, drive_codec(knobs));
 }
@@ -279,6 +289,7 @@ drive_outcome(PeekAnswer *answer, const PeekRequest *request,
 	drive_keep(answer, knobs);
 	PEEK_STOP("outcome-insert");
 	row.handle = answer->handle;
+	row.stash = answer->stash;
 	row.state = peek_state_name(PEEK_DONE);
 	row.kind = answer->outcome.kind == PEEK_OUTCOME_STASHED ?
 		"stashed" : "memory";
@@ -419,15 +430,15 @@ drive_inline(Arrangement *arrangement, const PeekRequest *request,
 
 	if (keep != NULL)
 	{
+		/* the handle may be the client's, and be used again */
 		answer->handle = keep->handle;
+		stash_new_handle(&answer->stash);
 
 		/* before anything is walked: the handle may be taken */
 		if (page_rows < 0 && !drive_claim(answer, knobs))
 			return NULL;
-		answer->slot = registry_begin(&keep->handle, keep->owner,
+		answer->slot = xact_slot_take(&keep->handle, keep->owner,
 									  keep->charged_to);
-		if (answer->slot >= 0)
-			xact_slot_taken(answer->slot);
 	}
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -450,6 +461,8 @@ drive_inline(Arrangement *arrangement, const PeekRequest *request,
 	PG_END_TRY();
 	UnregisterSnapshot(snapshot);
 	stat_walk_end();
+	if (answer->slot >= 0 && !answer->kept)
+		xact_slot_give_back(answer->slot);
 	drive_count(answer, seconds_since(start));
 	return answer;
 }
@@ -508,7 +521,8 @@ answer_read_stash(PeekAnswer *answer, Size *size)
 	{
 		MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(answer));
 
-		answer->reader = stash_reader_open(&answer->handle, answer->kept, 0,
+		answer->reader = stash_reader_open(&answer->handle,
+										   &answer->stash, answer->kept, 0,
 										   answer->outcome.description->desc->natts,
 										   answer->totals.num_rows,
 										   answer->read_bytes);

@@ -56,7 +56,10 @@
 
 #define QUOTA_TRANCHE	"PeekstashQuota"
 
-/* Databases times roles; beyond it tables are summed up. */
+/*
+ * Pairs of a database and a role that has something stored in it.  Further
+ * roles are not limited by themselves, and further databases sum their tables.
+ */
 #define QUOTA_ENTRIES	4096
 
 typedef struct QuotaKey
@@ -71,7 +74,8 @@ typedef struct QuotaEntry
 	QuotaKey	key;
 	int64		bytes;			/* all protected by the quota lock */
 	int64		peeks;
-	bool		orphans_swept;	/* of a whole database, since the start */
+	bool		loaded;			/* of a whole database: it can be trusted */
+	bool		orphans_swept;	/* likewise, since the start */
 } QuotaEntry;
 
 /* What the current transaction has changed, for one role. */
@@ -160,10 +164,10 @@ quota_entry(Oid table, Oid role, HASHACTION action)
 	key.table = table;
 	key.role = role;
 	entry = hash_search(shared_entries, &key, action, &found);
-	if (entry != NULL && !found)
+	if (entry != NULL && !found && action == HASH_ENTER_NULL)
 	{
 		entry->bytes = entry->peeks = 0;
-		entry->orphans_swept = false;
+		entry->loaded = entry->orphans_swept = false;
 	}
 	return entry;
 }
@@ -180,11 +184,14 @@ quota_count(Oid table, Oid role, int64 peeks, int64 bytes)
 	{
 		QuotaEntry *entry = quota_entry(table, roles[i], HASH_ENTER_NULL);
 
-		if (entry != NULL)
-		{
-			entry->peeks += peeks;
-			entry->bytes += bytes;
-		}
+		if (entry == NULL)
+			continue;
+		entry->peeks += peeks;
+		entry->bytes += bytes;
+
+		/* a role that has nothing stored needs no entry */
+		if (OidIsValid(roles[i]) && entry->peeks == 0 && entry->bytes == 0)
+			(void) quota_entry(table, roles[i], HASH_REMOVE);
 	}
 }
 
@@ -223,11 +230,13 @@ static bool
 quota_is_loaded(Oid table)
 {
 	QuotaEntry *total;
+	bool		result;
 
 	LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
 	total = quota_entry(table, InvalidOid, HASH_FIND);
+	result = total != NULL && total->loaded;
 	LWLockRelease(*shared_lock);
-	return total != NULL;
+	return result;
 }
 
 /*
@@ -238,7 +247,7 @@ quota_load(Oid table)
 {
 	List	   *sums;
 	ListCell   *lc;
-	bool		complete;
+	QuotaEntry *total;
 
 	if (shared_lock == NULL)
 		return false;
@@ -251,13 +260,17 @@ quota_load(Oid table)
 	{
 		sums = quota_sum_tables();
 		LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
-		complete = quota_entry(table, InvalidOid, HASH_ENTER_NULL) != NULL;
-		foreach(lc, sums)
+		total = quota_entry(table, InvalidOid, HASH_ENTER_NULL);
+		if (total != NULL)
 		{
-			QuotaEntry *sum = lfirst(lc);
+			total->bytes = total->peeks = 0;
+			total->loaded = true;
+			foreach(lc, sums)
+			{
+				QuotaEntry *sum = lfirst(lc);
 
-			if (complete)
 				quota_count(table, sum->key.role, sum->peeks, sum->bytes);
+			}
 		}
 		LWLockRelease(*shared_lock);
 	}
@@ -369,10 +382,17 @@ quota_add(Oid role, int64 peeks, int64 bytes)
 static void
 quota_settle(const QuotaChange *change, bool commit)
 {
+	QuotaEntry *total;
+
 	if (shared_lock == NULL)
 		return;
 	LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
-	if (commit)
+	total = quota_entry(change->table, InvalidOid, HASH_FIND);
+	if (total == NULL || !total->loaded)
+	{
+		/* nothing has been counted: the tables will be summed up */
+	}
+	else if (commit)
 		quota_count(change->table, change->role, -change->freed_peeks,
 					-change->freed_bytes);
 	else
@@ -380,15 +400,25 @@ quota_settle(const QuotaChange *change, bool commit)
 		quota_count(change->table, change->role, -change->added_peeks,
 					-change->added_bytes);
 		if (change->swept_orphans)
-		{
-			QuotaEntry *total = quota_entry(change->table, InvalidOid,
-											HASH_FIND);
-
-			if (total != NULL)
-				total->orphans_swept = false;
-		}
+			total->orphans_swept = false;
 	}
 	LWLockRelease(*shared_lock);
+}
+
+/*
+ * Has this transaction changed what only its end can settle?  What a direct
+ * peek adds, it has taken away again before the end.
+ */
+bool
+quota_is_unsettled(void)
+{
+	for (QuotaChange *change = changes; change != NULL; change = change->next)
+	{
+		if (change->added_peeks != 0 || change->freed_peeks != 0 ||
+			change->swept_orphans || change->added_bytes != change->freed_bytes)
+			return true;
+	}
+	return false;
 }
 
 /* The transaction ends. */
@@ -434,6 +464,16 @@ kilobytes(int value)
 	return (int64) value * 1024;
 }
 
+/* Deleted answers take disk until vacuum has been there. */
+static void
+quota_check_disk(const PeekKnobs *knobs)
+{
+	int64		limit = 2 * kilobytes(knobs->max_stash_size);
+
+	if (quota_disk_bytes() > limit)
+		error_stash_disk_full(limit);
+}
+
 /*
  * Is there room for a new answer that goes to the stash?  Looked at once, when
  * its upload begins.
@@ -453,9 +493,7 @@ quota_check_room(const PeekKnobs *knobs, Oid charged_to)
 	if (bytes >= limit)
 		error_stash_full(limit, "max_stash_size");
 
-	/* deleted answers take disk until vacuum has been there */
-	if (quota_disk_bytes() > 2 * limit)
-		error_stash_disk_full(2 * limit);
+	quota_check_disk(knobs);
 }
 
 /*
@@ -487,6 +525,9 @@ quota_add_peek(const PeekKnobs *knobs, Oid charged_to)
 				&role_peeks);
 	if (knobs->max_role_peeks > 0 && role_peeks >= knobs->max_role_peeks)
 		error_too_many_peeks(knobs->max_role_peeks);
+
+	/* every answer takes disk, also one that is all tail */
+	quota_check_disk(knobs);
 	quota_add(charged_to, 1, 0);
 }
 
@@ -596,8 +637,15 @@ quota_stash_bytes(void)
 	if (!OidIsValid(table))
 		return 0;
 	if (shared_lock == NULL)
-		quota_refresh_sums(InvalidOid);
-	quota_usage(table, InvalidOid, &bytes, &role_bytes, &role_peeks);
+	{
+		ListCell   *lc;
+
+		bytes = 0;
+		foreach(lc, quota_sum_tables())
+			bytes += ((QuotaEntry *) lfirst(lc))->bytes;
+	}
+	else
+		quota_usage(table, InvalidOid, &bytes, &role_bytes, &role_peeks);
 	return bytes;
 }
 

@@ -27,6 +27,7 @@ extern void quota_remember_database(void);
 extern bool quota_knows_database(Oid database);
 extern int64 quota_stash_bytes(void);
 extern int64 quota_disk_bytes(void);
+extern bool quota_is_unsettled(void);
 extern void quota_at_end(bool commit);
 extern void quota_at_subend(bool commit, SubTransactionId subid,
 							SubTransactionId parent);

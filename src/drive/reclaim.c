@@ -74,27 +74,44 @@ pg_noreturn PGDLLEXPORT void peekstash_sweeper_main(Datum arg);
 
 /*
  * One sweep at a time in a database; others need not wait for it.  The lock is
- * on an object that nothing else locks, and goes with the transaction.
+ * on an object that nothing else locks.  It is let go with the sweep and not
+ * with the transaction: who has swept and then does nothing must not keep the
+ * others from it.
  */
+static void
+sweep_lock_tag(LOCKTAG *tag)
+{
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, RelationRelationId,
+					   stash_table("outcome"), 1);
+}
+
 static bool
 sweep_try_lock(void)
 {
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId,
-					   stash_table("outcome"), 1);
+	sweep_lock_tag(&tag);
 	return LockAcquire(&tag, ExclusiveLock, false, true) !=
 		LOCKACQUIRE_NOT_AVAIL;
 }
 
+static void
+sweep_unlock(void)
+{
+	LOCKTAG		tag;
+
+	sweep_lock_tag(&tag);
+	LockRelease(&tag, ExclusiveLock, false);
+}
+
 static int64
-sweep_expired(int limit)
+sweep_expired(int limit, Oid owner)
 {
 	int64		swept;
 	PeekCounts	counts = {0};
 
 	quota_look(InvalidOid);
-	swept = handle_sweep_expired(limit, quota_freed);
+	swept = handle_sweep_expired(limit, owner, quota_freed);
 	counts.swept_answers = swept;
 	if (swept > 0)
 		stat_count(&counts);
@@ -128,33 +145,38 @@ reclaim_on_use(void)
 		GetCurrentTransactionNestLevel() > 1 || !sweep_try_lock())
 		return;
 	(void) sweep_orphans();
-	(void) sweep_expired(SWEEP_ON_USE);
+	(void) sweep_expired(SWEEP_ON_USE, InvalidOid);
+	sweep_unlock();
 }
 
-/* Delete everything that has expired, or is orphaned; returns the number. */
+/*
+ * Delete everything that has expired and belongs to an owner; with InvalidOid
+ * of all owners, and orphans, too.  Returns the number of answers.
+ */
 int64
-reclaim_all(void)
+reclaim_all(Oid owner)
 {
-	int64		total;
+	int64		total = 0;
 	int64		swept;
 
 	xact_register();
 	PEEK_STOP("sweep");
-	total = sweep_orphans();
+	if (!OidIsValid(owner))
+		total = sweep_orphans();
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		swept = sweep_expired(SWEEP_AT_ONCE);
+		swept = sweep_expired(SWEEP_AT_ONCE, owner);
 		total += swept;
 	} while (swept > 0);
 	return total;
 }
 
-/* Has the table a row that anybody can see, or may be about to? */
+/* Has the table no row that can be seen? */
 static bool
 table_is_empty(Oid table_oid)
 {
-	Relation	table = table_open(table_oid, NoLock);
+	Relation	table = table_open(table_oid, AccessShareLock);
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	TableScanDesc scan = table_beginscan(table, snapshot, 0, NULL);
 	TupleTableSlot *slot = table_slot_create(table, NULL);
@@ -164,7 +186,7 @@ table_is_empty(Oid table_oid)
 	ExecDropSingleTupleTableSlot(slot);
 	table_endscan(scan);
 	UnregisterSnapshot(snapshot);
-	table_close(table, NoLock);
+	table_close(table, AccessShareLock);
 	return empty;
 }
 
@@ -184,6 +206,13 @@ truncate_if_empty(void)
 
 	if (quota_disk_bytes() < TRUNCATE_BYTES)
 		return;
+
+	/* look before anybody has to wait, and again with the locks */
+	for (int i = 0; i < (int) lengthof(tables); i++)
+	{
+		if (!table_is_empty(stash_table(tables[i])))
+			return;
+	}
 	for (int i = 0; i < (int) lengthof(tables); i++)
 	{
 		Oid			table = stash_table(tables[i]);
@@ -208,7 +237,10 @@ sweeper_step(int64 (*step) (void))
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
+
+	/* whatever the database has been set to */
 	XactReadOnly = false;
+	XactIsoLevel = XACT_READ_COMMITTED;
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (OidIsValid(stash_table("handle")))
 		result = step();
@@ -221,13 +253,27 @@ sweeper_step(int64 (*step) (void))
 static int64
 sweeper_step_expired(void)
 {
-	return sweep_try_lock() ? sweep_expired(SWEEP_AT_ONCE) : 0;
+	int64		swept = 0;
+
+	if (sweep_try_lock())
+	{
+		swept = sweep_expired(SWEEP_AT_ONCE, InvalidOid);
+		sweep_unlock();
+	}
+	return swept;
 }
 
 static int64
 sweeper_step_orphans(void)
 {
-	return sweep_try_lock() ? sweep_orphans() : 0;
+	int64		swept = 0;
+
+	if (sweep_try_lock())
+	{
+		swept = sweep_orphans();
+		sweep_unlock();
+	}
+	return swept;
 }
 
 static int64
@@ -258,6 +304,9 @@ peekstash_sweeper_main(Datum arg)
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg),
 											  InvalidOid, 0);
 	pgstat_report_appname("peekstash sweeper");
+
+	/* DDL on the stash must not hold up the launcher, which waits for us */
+	SetConfigOption("lock_timeout", "1s", PGC_USERSET, PGC_S_SESSION);
 	xact_register();
 
 	(void) sweeper_step(sweeper_step_register);
@@ -385,7 +434,9 @@ peekstash_launcher_main(Datum arg)
 			ProcessConfigFile(PGC_SIGHUP);
 		}
 	}
-	proc_exit(0);
+
+	/* after an exit with 0 the postmaster would never start it again */
+	proc_exit(1);
 }
 
 /* Let the postmaster start the launcher. */

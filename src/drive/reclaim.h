@@ -17,6 +17,6 @@
 
 extern void reclaim_init(void);
 extern void reclaim_on_use(void);
-extern int64 reclaim_all(void);
+extern int64 reclaim_all(Oid owner);
 
 #endif							/* PEEKSTASH_RECLAIM_H */

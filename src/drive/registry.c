@@ -49,6 +49,7 @@ typedef struct PeekSlot
 {
 	/* the registry lock protects these */
 	bool		in_use;
+	uint64		generation;		/* how often it has been taken */
 	pg_uuid_t	handle;
 	Oid			database;
 	Oid			owner;
@@ -203,6 +204,7 @@ registry_begin(const pg_uuid_t *handle, Oid owner, Oid charged_to)
 		if (slot->in_use)
 			continue;
 		slot->in_use = true;
+		slot->generation++;
 		slot->handle = *handle;
 		slot->database = MyDatabaseId;
 		slot->owner = owner;
@@ -258,9 +260,13 @@ registry_end(int number)
 }
 
 static void
-slot_copy(const PeekSlot *slot, PeekInFlight *peek)
+slot_copy(int number, PeekInFlight *peek)
 {
+	PeekSlot   *slot = &shared->slots[number];
+
 	Assert(LWLockHeldByMe(shared->lock));
+	peek->slot = number;
+	peek->generation = slot->generation;
 	peek->handle = slot->handle;
 	peek->database = slot->database;
 	peek->owner = slot->owner;
@@ -268,35 +274,11 @@ slot_copy(const PeekSlot *slot, PeekInFlight *peek)
 	peek->pid = slot->pid;
 	peek->submitted_at = slot->submitted_at;
 	peek->state = PEEK_RUNNING;
-	peek->phase = pg_atomic_read_u32(&unconstify(PeekSlot *, slot)->phase);
-	peek->positions = pg_atomic_read_u64(&unconstify(PeekSlot *, slot)->positions);
-	peek->num_rows = pg_atomic_read_u64(&unconstify(PeekSlot *, slot)->num_rows);
-	peek->answer_bytes = pg_atomic_read_u64(&unconstify(PeekSlot *, slot)->answer_bytes);
-	peek->stored_bytes = pg_atomic_read_u64(&unconstify(PeekSlot *, slot)->stored_bytes);
-}
-
-/* Look for a peek of this database that is in flight. */
-bool
-registry_find(const pg_uuid_t *handle, PeekInFlight *peek)
-{
-	bool		found = false;
-
-	if (shared == NULL)
-		return false;
-	LWLockAcquire(shared->lock, LW_SHARED);
-	for (int i = 0; i < shared->num_slots && !found; i++)
-	{
-		PeekSlot   *slot = &shared->slots[i];
-
-		if (slot->in_use && slot->database == MyDatabaseId &&
-			memcmp(&slot->handle, handle, sizeof(pg_uuid_t)) == 0)
-		{
-			slot_copy(slot, peek);
-			found = true;
-		}
-	}
-	LWLockRelease(shared->lock);
-	return found;
+	peek->phase = pg_atomic_read_u32(&slot->phase);
+	peek->positions = pg_atomic_read_u64(&slot->positions);
+	peek->num_rows = pg_atomic_read_u64(&slot->num_rows);
+	peek->answer_bytes = pg_atomic_read_u64(&slot->answer_bytes);
+	peek->stored_bytes = pg_atomic_read_u64(&slot->stored_bytes);
 }
 
 /* All peeks of this database that are in flight. */
@@ -312,10 +294,9 @@ registry_list(int *count)
 	LWLockAcquire(shared->lock, LW_SHARED);
 	for (int i = 0; i < shared->num_slots; i++)
 	{
-		PeekSlot   *slot = &shared->slots[i];
-
-		if (slot->in_use && slot->database == MyDatabaseId)
-			slot_copy(slot, &peeks[(*count)++]);
+		if (shared->slots[i].in_use &&
+			shared->slots[i].database == MyDatabaseId)
+			slot_copy(i, &peeks[(*count)++]);
 	}
 	LWLockRelease(shared->lock);
 	return peeks;
@@ -336,30 +317,28 @@ registry_slots_in_use(void)
 }
 
 /*
- * Ask a peek in flight to stop; false if there is none.  The walk sees it when
- * it yields next.
+ * Ask a peek in flight to stop; false if it has ended meanwhile.  The walk
+ * sees it when it yields next.
  */
 bool
-registry_request_cancel(const pg_uuid_t *handle)
+registry_request_cancel(const PeekInFlight *peek)
 {
-	bool		found = false;
+	PeekSlot   *slot = &shared->slots[peek->slot];
+	bool		found;
 
-	if (shared == NULL)
-		return false;
 	LWLockAcquire(shared->lock, LW_SHARED);
-	for (int i = 0; i < shared->num_slots && !found; i++)
-	{
-		PeekSlot   *slot = &shared->slots[i];
-
-		if (slot->in_use && slot->database == MyDatabaseId &&
-			memcmp(&slot->handle, handle, sizeof(pg_uuid_t)) == 0)
-		{
-			pg_atomic_write_u32(&slot->cancel, 1);
-			found = true;
-		}
-	}
+	found = slot->in_use && slot->generation == peek->generation;
+	if (found)
+		pg_atomic_write_u32(&slot->cancel, 1);
 	LWLockRelease(shared->lock);
 	return found;
+}
+
+/* So many slots may one session have, lest it take all of them. */
+int
+registry_max_own_slots(void)
+{
+	return shared == NULL ? 0 : Max(shared->num_slots / 8, 1);
 }
 
 /*

@@ -47,6 +47,8 @@ typedef enum PeekPhase
 /* A copy of what a slot says. */
 typedef struct PeekInFlight
 {
+	int			slot;
+	uint64		generation;		/* of the slot */
 	pg_uuid_t	handle;
 	Oid			database;
 	Oid			owner;
@@ -69,10 +71,10 @@ extern void registry_progress(int slot, PeekPhase phase, int64 positions,
 							  int64 stored_bytes);
 extern bool registry_cancel_requested(int slot);
 extern void registry_end(int slot);
-extern bool registry_find(const pg_uuid_t *handle, PeekInFlight *peek);
 extern PeekInFlight *registry_list(int *count);
 extern int	registry_slots_in_use(void);
-extern bool registry_request_cancel(const pg_uuid_t *handle);
+extern bool registry_request_cancel(const PeekInFlight *peek);
+extern int	registry_max_own_slots(void);
 extern void registry_wait(long timeout_ms);
 extern const char *peek_state_name(PeekState state);
 extern const char *peek_phase_name(PeekPhase phase);

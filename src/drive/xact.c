@@ -76,6 +76,7 @@ typedef struct XactSlot
 /* Of the current transaction, in its TopTransactionContext. */
 static dlist_head stashes = DLIST_STATIC_INIT(stashes);
 static dlist_head slots = DLIST_STATIC_INIT(slots);
+static int	num_slots = 0;
 
 static XactStash *
 xact_find(const pg_uuid_t *handle)
@@ -150,6 +151,7 @@ xact_ended(bool commit)
 	/* their memory goes with the transaction */
 	dlist_init(&stashes);
 	dlist_init(&slots);
+	num_slots = 0;
 }
 
 static void
@@ -158,8 +160,20 @@ xact_callback(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
+			xact_before_commit();
+			break;
 		case XACT_EVENT_PRE_PREPARE:
 			xact_before_commit();
+
+			/*
+			 * Whether it commits is decided elsewhere, maybe after a restart:
+			 * nobody would settle what it has changed in the counts.  A direct
+			 * peek has given back all that it took.
+			 */
+			if (quota_is_unsettled())
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has submitted, released or swept peeks")));
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
@@ -217,6 +231,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 		{
 			registry_end(slot->slot);
 			dlist_delete(&slot->node);
+			num_slots--;
 		}
 	}
 
@@ -285,15 +300,58 @@ xact_stash_delete(const pg_uuid_t *handle)
 	xact_forget_if_gone(stash);
 }
 
-/* A slot of the registry has been taken: the (sub)transaction gives it back. */
-void
-xact_slot_taken(int number)
+/* Give a slot back before the end of the (sub)transaction. */
+static void
+xact_slot_end(XactSlot *slot)
+{
+	registry_end(slot->slot);
+	dlist_delete(&slot->node);
+	num_slots--;
+	pfree(slot);
+}
+
+/*
+ * Take a slot of the registry; -1 if there is none.  The end of the
+ * (sub)transaction gives it back.  A session that holds its share of them
+ * gives its oldest for it.
+ */
+int
+xact_slot_take(const pg_uuid_t *handle, Oid owner, Oid charged_to)
 {
 	XactSlot   *slot;
 
+	if (!registry_is_shared())
+		return -1;
+
+	/* memory first: a slot that nobody remembers would be lost */
 	xact_register();
 	slot = MemoryContextAlloc(TopTransactionContext, sizeof(XactSlot));
-	slot->slot = number;
+	if (num_slots >= registry_max_own_slots())
+		xact_slot_end(dlist_head_element(XactSlot, node, &slots));
+
+	slot->slot = registry_begin(handle, owner, charged_to);
 	slot->made_in = GetCurrentSubTransactionId();
+	if (slot->slot < 0)
+	{
+		pfree(slot);
+		return -1;
+	}
 	dlist_push_tail(&slots, &slot->node);
+	num_slots++;
+	return slot->slot;
+}
+
+/* What a slot stands for has come to nothing. */
+void
+xact_slot_give_back(int number)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &slots)
+	{
+		XactSlot   *slot = dlist_container(XactSlot, node, iter.cur);
+
+		if (slot->slot == number)
+			xact_slot_end(slot);
+	}
 }

@@ -22,6 +22,8 @@ extern void xact_stash_opened(const pg_uuid_t *handle, Oid charged_to);
 extern void xact_stash_grew(const pg_uuid_t *handle, int64 bytes);
 extern bool xact_stash_exists(const pg_uuid_t *handle);
 extern void xact_stash_delete(const pg_uuid_t *handle);
-extern void xact_slot_taken(int slot);
+extern int	xact_slot_take(const pg_uuid_t *handle, Oid owner,
+						   Oid charged_to);
+extern void xact_slot_give_back(int slot);
 
 #endif							/* PEEKSTASH_XACT_H */

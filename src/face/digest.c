@@ -23,6 +23,7 @@
 #include "face/request.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
+#include "nodes/nodes.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
@@ -32,14 +33,21 @@
 #include "compat.h"
 
 /* How much of a list, or of a text, people are shown. */
-#define SHOWN_KEYS		100
+#define SHOWN_KEYS		10
 #define SHOWN_TEXT		1000
+#define SHOWN_BYTES		8192
 
 static void
 digest_bytes(StringInfo image, const void *data, int len)
 {
 	appendBinaryStringInfo(image, (const char *) &len, sizeof(len));
 	appendBinaryStringInfo(image, data, len);
+}
+
+static void
+digest_string(StringInfo image, const char *string)
+{
+	digest_bytes(image, string, strlen(string));
 }
 
 static void
@@ -114,6 +122,14 @@ request_digest(FunctionCallInfo fcinfo,
 					 request->keys.values[i]);
 	digest_bound(&image, &request->lower);
 	digest_bound(&image, &request->upper);
+
+	/* the text, and what it means under this search_path and these settings */
+	digest_string(&image, nodeToString(request->quals));
+	for (int i = 0; i < request->num_sort_keys; i++)
+	{
+		digest_string(&image, nodeToString(request->sort_keys[i].expr));
+		digest_int64(&image, request->sort_keys[i].sort_operator);
+	}
 	digest_argument(&image, fcinfo, FIRST_REQUEST_ARG + REQUEST_FILTER);
 	digest_argument(&image, fcinfo, FIRST_REQUEST_ARG + REQUEST_ARGS);
 	digest_argument(&image, fcinfo, FIRST_REQUEST_ARG + REQUEST_ORDER_BY);
@@ -269,6 +285,21 @@ request_to_json(FunctionCallInfo fcinfo,
 		appendStringInfoString(&json, "true");
 	}
 	appendStringInfoChar(&json, '}');
+
+	/* it is stored beside the quotas, so it must not grow large */
+	if (json.len > SHOWN_BYTES)
+	{
+		resetStringInfo(&json);
+		appendStringInfoChar(&json, '{');
+		json_name(&json, "index");
+		escape_json(&json, RelationGetRelationName(arrangement->index));
+		json_name(&json, "num_columns");
+		appendStringInfo(&json, "%d", desc->natts);
+		json_name(&json, "num_keys");
+		appendStringInfo(&json, INT64_FORMAT, keys->count);
+		json_name(&json, "shortened");
+		appendStringInfoString(&json, "true}");
+	}
 
 	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in,
 											  CStringGetDatum(json.data)));

@@ -3,15 +3,9 @@
  * handles.c
  *	  SQL-callable functions on handles: submit now, fetch when you like.
  *
- * Who may do what with a handle is decided here, once for all functions:
- *
- *		read			owner and its members, roles granted, superusers
- *		grant, touch	owner and its members, superusers
- *		cancel			these, and members of pg_signal_backend
- *		release			owner and its members, superusers, the database owner
- *
- * To everybody else a handle does not exist: the answer is the very error, or
- * the very false, that an unknown one gives.
+ * A submit walks, keeps the answer under a handle, and returns that; a fetch
+ * returns rows of it, from a row number on.  Between the two nothing is held:
+ * no cursor, no transaction, no snapshot.  Who may do what, access.c says.
  *
  * Copyright (c) 2026, the peekstash authors
  *
@@ -34,6 +28,7 @@
 #include "drive/registry.h"
 #include "drive/xact.h"
 #include "errors.h"
+#include "face/access.h"
 #include "face/digest.h"
 #include "face/request.h"
 #include "face/rows.h"
@@ -53,7 +48,8 @@
 #include "utils/builtins.h"
 #include "utils/json.h"
 #include "utils/jsonb.h"
-#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 #include "utils/typcache.h"
@@ -66,15 +62,12 @@ PG_FUNCTION_INFO_V1(peek_page);
 PG_FUNCTION_INFO_V1(peek_fetch);
 PG_FUNCTION_INFO_V1(peek_fetch_record);
 PG_FUNCTION_INFO_V1(peek_fetch_json);
-PG_FUNCTION_INFO_V1(peek_columns);
-PG_FUNCTION_INFO_V1(peek_batches);
 PG_FUNCTION_INFO_V1(peek_wait);
 PG_FUNCTION_INFO_V1(peek_cancel);
 PG_FUNCTION_INFO_V1(peek_release);
 PG_FUNCTION_INFO_V1(peek_touch);
 PG_FUNCTION_INFO_V1(peek_grant);
 PG_FUNCTION_INFO_V1(peek_sweep);
-PG_FUNCTION_INFO_V1(peekstash_check_handle);
 
 #define SUBMIT_OPTIONS_ARG	13
 #define PAGE_ROWS_ARG		13
@@ -82,146 +75,6 @@ PG_FUNCTION_INFO_V1(peekstash_check_handle);
 
 /* How long peek_wait() sleeps before it looks again, even if not woken. */
 #define WAIT_MS	1000
-
-/* Is the current role the owner, for all that matters? */
-static bool
-may_own(Oid owner)
-{
-	return has_privs_of_role(GetUserId(), owner);
-}
-
-static bool
-may_read(const HandleRow *row)
-{
-	if (may_own(row->owner))
-		return true;
-	for (int i = 0; i < row->num_granted; i++)
-	{
-		if (has_privs_of_role(GetUserId(), row->granted[i]))
-			return true;
-	}
-	return false;
-}
-
-static pg_uuid_t *
-handle_argument(FunctionCallInfo fcinfo, int argno)
-{
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("\"handle\" must not be NULL")));
-	return PG_GETARG_UUID_P(argno);
-}
-
-/*
- * Find a peek in flight that the current role owns.  A walk of this session's
- * own that is over, but of which nothing is to be seen, is not in flight: it
- * was released in this very transaction.
- */
-static bool
-find_in_flight(const pg_uuid_t *handle, PeekInFlight *in_flight)
-{
-	return registry_find(handle, in_flight) && may_own(in_flight->owner) &&
-		(in_flight->pid != MyProcPid || in_flight->phase != PEEK_FINISHING);
-}
-
-/* Throw where the tables of the stash cannot be read at all. */
-static void
-check_stash_readable(void)
-{
-	Oid			table = stash_table("handle");
-
-	if (!OidIsValid(table))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the stash tables do not exist"),
-				 errhint("Use CREATE EXTENSION peekstash in this database.")));
-	if (RecoveryInProgress() &&
-		get_rel_persistence(table) != RELPERSISTENCE_PERMANENT)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("stashed answers cannot be read during recovery"),
-				 errhint("The tables of schema \"peekstash\" are unlogged; ALTER TABLE ... SET LOGGED on all three makes replicas read them.")));
-}
-
-/*
- * A statement that changes what is stored under a handle has found nothing,
- * though there was something to be read.  Throw if that is so because the
- * transaction's snapshot is older: reading does not mind, writing must.
- */
-static void
-check_snapshot_sees(const pg_uuid_t *handle)
-{
-	if (IsolationUsesXactSnapshot() && handle_exists(handle))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access to peek \"%s\"",
-						stash_handle_text(handle)),
-				 errdetail("It is newer than the snapshot of this transaction."),
-				 errhint("Try again in a new transaction.")));
-}
-
-static bool
-has_expired(const StoredPeek *peek)
-{
-	return peek->has_outcome &&
-		peek->outcome.expires_at <= GetCurrentTimestamp();
-}
-
-/* A walk that failed: raise its error again. */
-static void
-raise_stored_error(const OutcomeRow *outcome)
-{
-	const char *code = outcome->sqlstate;
-
-	ereport(ERROR,
-			(errcode(code != NULL && strlen(code) == 5 ?
-					 MAKE_SQLSTATE(code[0], code[1], code[2], code[3], code[4]) :
-					 ERRCODE_INTERNAL_ERROR),
-			 errmsg_internal("%s", outcome->error ?
-							 outcome->error : "peek failed"),
-			 outcome->detail ? errdetail_internal("%s", outcome->detail) : 0));
-}
-
-/*
- * Load an answer that the current role may read and that is there to be read.
- * Anything else is an error, never an empty answer.
- */
-static StoredPeek *
-load_readable(const pg_uuid_t *handle)
-{
-	StoredPeek *peek = palloc(sizeof(StoredPeek));
-	PeekInFlight in_flight;
-	char	   *text = stash_handle_text(handle);
-
-	check_stash_readable();
-	if (!handle_load(handle, peek) || !handle_is_current(&peek->handle) ||
-		!may_read(&peek->handle))
-	{
-		if (find_in_flight(handle, &in_flight))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("peek \"%s\" is still %s", text,
-							peek_state_name(in_flight.state)),
-					 errhint("peek_wait waits for its end.")));
-		error_no_such_peek(handle);
-	}
-	if (!peek->has_outcome)
-		error_no_such_peek(handle);
-	if (has_expired(peek))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("peek \"%s\" has expired", text),
-				 errhint("Submit it again; \"ttl\" says how long an answer is kept.")));
-
-	if (strcmp(peek->outcome.state, peek_state_name(PEEK_FAILED)) == 0)
-		raise_stored_error(&peek->outcome);
-	if (strcmp(peek->outcome.state, peek_state_name(PEEK_CANCELLED)) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_QUERY_CANCELED),
-				 errmsg("peek \"%s\" was cancelled", text)));
-	return peek;
-}
 
 /*
  * Has this very request been submitted under this handle already?  Throws if
@@ -232,7 +85,7 @@ is_repetition(const pg_uuid_t *handle, const bytea *digest)
 {
 	StoredPeek	peek;
 
-	if (!handle_load(handle, &peek))
+	if (!handle_load(handle, &peek, may_anybody, false))
 		return false;
 	if (peek.handle.owner == GetUserId())
 	{
@@ -277,11 +130,16 @@ prepare_submit(FunctionCallInfo fcinfo, int options_arg,
 				 errmsg("cannot walk in the background"),
 				 errdetail("Walks of this version run in the backend that submits them.")));
 
-	check_stash_readable();
+	if (InSecurityRestrictedOperation())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("cannot submit a peek within security-restricted operation")));
+
 	row->digest = request_digest(fcinfo, arrangement, request);
 	if (options.has_handle)
 	{
 		*handle = options.handle;
+		check_stash_readable();
 		if (is_repetition(handle, row->digest))
 			return NULL;
 	}
@@ -386,7 +244,7 @@ fetch_rows_begin(FunctionCallInfo fcinfo, const pg_uuid_t *handle,
 	PeekKnobs	knobs;
 
 	knobs_resolve(&knobs, NULL, NULL);
-	rows->peek = load_readable(handle);
+	rows->peek = load_readable(handle, true);
 	description = handle_description(&rows->peek->handle);
 	check_columns(desc, description->desc, wanted_by);
 	row_former_init(&rows->former, desc, description->desc);
@@ -488,6 +346,26 @@ peek_fetch_record(PG_FUNCTION_ARGS)
 	SRF_RETURN_NEXT(funcctx, row);
 }
 
+/* An object of jsonb keeps one of two members of the same name. */
+static void
+check_names_differ(TupleDesc desc)
+{
+	for (int i = 0; i < desc->natts; i++)
+	{
+		for (int j = 0; j < i; j++)
+		{
+			char	   *name = NameStr(TupleDescAttr(desc, i)->attname);
+
+			if (strcmp(name, NameStr(TupleDescAttr(desc, j)->attname)) == 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_DUPLICATE_COLUMN),
+						 errmsg("answer has two columns of the name \"%s\"",
+								name),
+						 errhint("Use peek_fetch_record.")));
+		}
+	}
+}
+
 /*
  * peek_fetch_json(handle, from_row, max_rows) returns rows of a stored answer
  * as JSON: {"rows": [...], "from": n, "next": n or null, "total": n}.
@@ -498,16 +376,18 @@ peek_fetch_json(PG_FUNCTION_ARGS)
 	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
 	int64		from_row = count_argument(fcinfo, 1, 0, "from_row");
 	int64		max_rows = count_argument(fcinfo, 2, -1, "max_rows");
-	StoredPeek *peek = load_readable(handle);
+	StoredPeek *peek = load_readable(handle, true);
 	RowDescription *description = handle_description(&peek->handle);
 	RowFormer	former;
 	FetchRows	rows = {0};
 	PeekKnobs	knobs;
 	StringInfoData json;
+	MemoryContext row_context;
 	const Entry *entry;
 	int64		count = 0;
 
 	knobs_resolve(&knobs, NULL, NULL);
+	check_names_differ(description->desc);
 	row_former_init(&former, BlessTupleDesc(description->desc),
 					description->desc);
 	rows.peek = peek;
@@ -516,19 +396,24 @@ peek_fetch_json(PG_FUNCTION_ARGS)
 
 	initStringInfo(&json);
 	appendStringInfoString(&json, "{\"rows\": [");
+	row_context = AllocSetContextCreate(CurrentMemoryContext,
+										"peekstash JSON row",
+										ALLOCSET_DEFAULT_SIZES);
 	while ((entry = stash_page_next(rows.page)) != NULL)
 	{
-		Datum		row = row_former_form(&former, entry);
+		MemoryContext old = MemoryContextSwitchTo(row_context);
 		text	   *row_json;
 
 		CHECK_FOR_INTERRUPTS();
-		row_json = DatumGetTextPP(DirectFunctionCall1(row_to_json, row));
+		row_json = DatumGetTextPP(DirectFunctionCall1(row_to_json,
+													  row_former_form(&former,
+																	  entry)));
+		MemoryContextSwitchTo(old);
 		if (count++ > 0)
 			appendStringInfoString(&json, ", ");
 		appendBinaryStringInfo(&json, VARDATA_ANY(row_json),
 							   VARSIZE_ANY_EXHDR(row_json));
-		pfree(row_json);
-		pfree(DatumGetPointer(row));
+		MemoryContextReset(row_context);
 	}
 	fetch_rows_end(PointerGetDatum(&rows));
 
@@ -661,161 +546,75 @@ peek_page(PG_FUNCTION_ARGS)
 													  isnull)));
 }
 
-/*
- * peek_columns(handle) returns the columns of a stored answer.
- */
-Datum
-peek_columns(PG_FUNCTION_ARGS)
+/* An interval in microseconds, as far as it fits. */
+static int64
+interval_us(const Interval *interval)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	StoredPeek *peek = load_readable(handle_argument(fcinfo, 0));
-	TupleDesc	desc = handle_description(&peek->handle)->desc;
+	double		us = ((double) interval->month * DAYS_PER_MONTH +
+					  interval->day) * USECS_PER_DAY + interval->time;
 
-	InitMaterializedSRF(fcinfo, 0);
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-		char	   *type = format_type_with_typemod(att->atttypid,
-													att->atttypmod);
-		Datum		values[6];
-		bool		isnull[6] = {0};
-
-		values[0] = Int32GetDatum(i + 1);
-		values[1] = CStringGetTextDatum(NameStr(att->attname));
-		values[2] = ObjectIdGetDatum(att->atttypid);
-		values[3] = Int32GetDatum(att->atttypmod);
-		values[4] = ObjectIdGetDatum(att->attcollation);
-		isnull[4] = !OidIsValid(att->attcollation);
-		values[5] = CStringGetTextDatum(psprintf("%s %s",
-												 quote_identifier(NameStr(att->attname)),
-												 type));
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values,
-							 isnull);
-	}
-	return (Datum) 0;
-}
-
-/* Puts one batch into the result of peek_batches(). */
-static void
-put_batch(const BatchInfo *batch, void *arg)
-{
-	ReturnSetInfo *rsinfo = arg;
-	Datum		values[6];
-	bool		isnull[6] = {0};
-
-	values[0] = Int32GetDatum(batch->number);
-	isnull[0] = batch->number < 0;
-	values[1] = Int32GetDatum(batch->worker);
-	isnull[1] = batch->number < 0;
-	values[2] = Int64GetDatum(batch->first_row);
-	values[3] = Int64GetDatum(batch->num_rows);
-	values[4] = Int64GetDatum(batch->answer_bytes);
-	values[5] = Int64GetDatum(batch->stored_bytes);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
-}
-
-/*
- * peek_batches(handle) returns how a stored answer is stored: its batches, and
- * its tail as a last line.
- */
-Datum
-peek_batches(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	StoredPeek *peek = load_readable(handle_argument(fcinfo, 0));
-	BatchInfo	tail = {0};
-
-	InitMaterializedSRF(fcinfo, 0);
-	reader_list_batches(peek, put_batch, rsinfo, &tail);
-	put_batch(&tail, rsinfo);
-	return (Datum) 0;
-}
-
-/*
- * peekstash_check_handle(handle) returns the handle if the current role may
- * see the peek, in flight or ended, and throws if not.
- */
-Datum
-peekstash_check_handle(PG_FUNCTION_ARGS)
-{
-	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
-	StoredPeek	peek;
-	PeekInFlight in_flight;
-
-	check_stash_readable();
-	if (handle_load(handle, &peek))
-	{
-		if (!handle_is_current(&peek.handle) ||
-			(!may_read(&peek.handle) &&
-			 !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS)))
-			error_no_such_peek(handle);
-	}
-	else if (!registry_find(handle, &in_flight) || !may_own(in_flight.owner))
-		error_no_such_peek(handle);
-	PG_RETURN_UUID_P(handle);
+	if (us >= (double) PG_INT64_MAX / 2)
+		return PG_INT64_MAX / 2;
+	return us <= 0 ? 0 : (int64) us;
 }
 
 /*
  * peek_wait(handle, timeout) waits for the end of a peek, and returns its
- * state.
+ * state.  It holds no lock while it waits.
  */
 Datum
 peek_wait(PG_FUNCTION_ARGS)
 {
 	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
-	int64		timeout_us = -1;
+	int64		timeout_us = PG_ARGISNULL(1) ? -1 :
+		interval_us(PG_GETARG_INTERVAL_P(1));
 	TimestampTz start = GetCurrentTimestamp();
 
-	if (!PG_ARGISNULL(1))
-	{
-		Interval   *timeout = PG_GETARG_INTERVAL_P(1);
-
-		timeout_us = ((int64) timeout->month * DAYS_PER_MONTH +
-					  timeout->day) * USECS_PER_DAY + timeout->time;
-		timeout_us = Max(timeout_us, 0);
-	}
 	check_stash_readable();
-
 	for (;;)
 	{
 		StoredPeek	peek;
 		PeekInFlight in_flight;
-		bool		running;
-		int64		left = -1;
+		bool		flying = find_in_flight(handle, may_own, &in_flight);
+		int64		left;
 
-		/* in this order: a slot is given back after the rows are visible */
-		running = find_in_flight(handle, &in_flight);
-		if (handle_load(handle, &peek) && may_read(&peek.handle) &&
+		if (handle_load(handle, &peek, may_read, false) &&
 			handle_is_current(&peek.handle) && peek.has_outcome)
 			PG_RETURN_TEXT_P(cstring_to_text(peek.outcome.state));
-		if (!running)
+		if (!flying)
 			error_no_such_peek(handle);
 
-		if (timeout_us >= 0)
-		{
-			left = timeout_us - (GetCurrentTimestamp() - start);
-			if (left <= 0)
-				PG_RETURN_TEXT_P(cstring_to_text(peek_state_name(in_flight.state)));
-		}
+		left = timeout_us < 0 ? (int64) WAIT_MS * 1000 :
+			timeout_us - (GetCurrentTimestamp() - start);
+		if (left <= 0)
+			PG_RETURN_TEXT_P(cstring_to_text(peek_state_name(in_flight.state)));
 		CHECK_FOR_INTERRUPTS();
-		registry_wait(left < 0 ? WAIT_MS : Min(left / 1000 + 1, WAIT_MS));
+		registry_wait(Min(left / 1000 + 1, WAIT_MS));
 	}
 }
 
+/* As pg_cancel_backend(): superusers are for superusers to cancel. */
+static bool
+may_cancel(Oid owner)
+{
+	return may_own(owner) ||
+		(has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND) &&
+		 !superuser_arg(owner));
+}
+
 /*
- * peek_cancel(handle) asks a peek in flight to stop; false if there is none.
+ * peek_cancel(handle) asks a peek in flight to stop; false if there is none,
+ * or if its walk is over already.
  */
 Datum
 peek_cancel(PG_FUNCTION_ARGS)
 {
-	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
 	PeekInFlight in_flight;
 
-	if (!registry_find(handle, &in_flight) ||
-		(!may_own(in_flight.owner) &&
-		 !has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND)))
-		PG_RETURN_BOOL(false);
-	PG_RETURN_BOOL(registry_request_cancel(handle));
+	PG_RETURN_BOOL(find_in_flight(handle_argument(fcinfo, 0), may_cancel,
+								  &in_flight) &&
+				   in_flight.phase != PEEK_FINISHING &&
+				   registry_request_cancel(&in_flight));
 }
 
 /*
@@ -829,9 +628,7 @@ peek_release(PG_FUNCTION_ARGS)
 
 	PreventCommandIfReadOnly("peek_release()");
 	check_stash_readable();
-	if (!handle_load(handle, &peek) ||
-		(!may_own(peek.handle.owner) &&
-		 !database_owned_by(MyDatabaseId, GetUserId())))
+	if (!handle_load(handle, &peek, may_release, false))
 		PG_RETURN_BOOL(false);
 	xact_register();
 	quota_look(peek.handle.charged_to);
@@ -856,17 +653,14 @@ peek_touch(PG_FUNCTION_ARGS)
 
 	PreventCommandIfReadOnly("peek_touch()");
 	knobs_resolve(&knobs, NULL, NULL);
-	peek = load_readable(handle);
+	peek = load_readable(handle, false);
 	if (!may_own(peek->handle.owner))
 		error_no_such_peek(handle);
 
 	seconds = knobs.ttl;
 	if (!PG_ARGISNULL(1))
 	{
-		Interval   *ttl = PG_GETARG_INTERVAL_P(1);
-
-		seconds = ((int64) ttl->month * DAYS_PER_MONTH + ttl->day) *
-			SECS_PER_DAY + ttl->time / USECS_PER_SEC;
+		seconds = interval_us(PG_GETARG_INTERVAL_P(1)) / USECS_PER_SEC;
 	}
 	knobs_check_ttl(&knobs, seconds);
 	expires_at = GetCurrentTimestamp() + seconds * USECS_PER_SEC;
@@ -891,8 +685,14 @@ peek_grant(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("\"to_role\" must not be NULL")));
+
+	/* a role made later could get the number of one that is not there */
+	if (!SearchSysCacheExists1(AUTHOID, PG_GETARG_DATUM(1)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("role with OID %u does not exist", PG_GETARG_OID(1))));
 	PreventCommandIfReadOnly("peek_grant()");
-	peek = load_readable(handle);
+	peek = load_readable(handle, false);
 	if (!may_own(peek->handle.owner))
 		error_no_such_peek(handle);
 	if (!handle_grant(handle, PG_GETARG_OID(1)))
@@ -910,12 +710,14 @@ peek_grant(PG_FUNCTION_ARGS)
 
 /*
  * peek_sweep() deletes the answers of this database that have expired or are
- * orphaned, and returns their number.
+ * orphaned, and returns their number.  Of the owner of the database all, of
+ * others their own: what a transaction has swept counts until it commits.
  */
 Datum
 peek_sweep(PG_FUNCTION_ARGS)
 {
 	PreventCommandIfReadOnly("peek_sweep()");
 	check_stash_readable();
-	PG_RETURN_INT64(reclaim_all());
+	PG_RETURN_INT64(reclaim_all(database_owned_by(MyDatabaseId, GetUserId()) ?
+								InvalidOid : GetUserId()));
 }

@@ -150,10 +150,10 @@ batch_encoder_add(BatchEncoder *encoder, const Entry *entry)
 }
 
 void
-batch_place_set(BatchPlace *place, const pg_uuid_t *handle, int worker,
+batch_place_set(BatchPlace *place, const pg_uuid_t *stash, int worker,
 				int64 first_row)
 {
-	place->handle = *handle;
+	place->stash = *stash;
 	place->worker = worker;
 	place->first_row = first_row;
 	place->unused = 0;

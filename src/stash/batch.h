@@ -23,11 +23,14 @@ typedef enum BatchCodec
 	BATCH_CODEC_LZ4 = 1
 } BatchCodec;
 
-/* Where a payload belongs, so that it is not taken for another. */
+/*
+ * Where a payload belongs, so that it is not taken for another.  An answer is
+ * known by a uuid of its own: a handle can be used again.
+ */
 typedef struct BatchPlace
 {
 	int64		first_row;
-	pg_uuid_t	handle;
+	pg_uuid_t	stash;
 	int32		worker;			/* TAIL_WORKER = the tail of the answer */
 	uint32		unused;			/* 0 */
 } BatchPlace;
@@ -73,7 +76,7 @@ typedef struct BatchDecoder
 extern void batch_encoder_init(BatchEncoder *encoder, MemoryContext context);
 extern void batch_encoder_start(BatchEncoder *encoder, int num_columns);
 extern void batch_encoder_add(BatchEncoder *encoder, const Entry *entry);
-extern void batch_place_set(BatchPlace *place, const pg_uuid_t *handle,
+extern void batch_place_set(BatchPlace *place, const pg_uuid_t *stash,
 							int worker, int64 first_row);
 extern bytea *batch_encoder_finish(BatchEncoder *encoder,
 								   const BatchPlace *place, BatchCodec codec);

@@ -77,6 +77,7 @@ enum
 enum
 {
 	OUTCOME_HANDLE = 1,
+	OUTCOME_STASH,
 	OUTCOME_STATE,
 	OUTCOME_KIND,
 	OUTCOME_NUM_ROWS,
@@ -113,11 +114,13 @@ static StashStatement insert_handle = {
 };
 
 static StashStatement insert_outcome = {
-	"INSERT INTO peekstash.outcome"
-	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
-	" $15, $16, $17)",
+	"WITH h AS (SELECT FROM peekstash.handle"
+	" WHERE handle OPERATOR(pg_catalog.=) $1 FOR KEY SHARE)"
+	" INSERT INTO peekstash.outcome"
+	" SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
+	" $15, $16, $17, $18 FROM h",
 	OUTCOME_NATTS,
-	{UUIDOID, TEXTOID, TEXTOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID,
+	{UUIDOID, UUIDOID, TEXTOID, TEXTOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID,
 		INT8ARRAYOID, INT8OID, BYTEAOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
 	TEXTOID, TEXTOID, TEXTOID},
 	NULL
@@ -151,10 +154,11 @@ static StashStatement sweep_expired = {
 	"WITH victim AS MATERIALIZED (SELECT h.handle FROM peekstash.outcome o"
 	" JOIN peekstash.handle h ON h.handle OPERATOR(pg_catalog.=) o.handle"
 	" WHERE o.expires_at OPERATOR(pg_catalog.<=) $1"
+	" AND ($3 OPERATOR(pg_catalog.=) 0 OR h.owner OPERATOR(pg_catalog.=) $3)"
 	" ORDER BY o.expires_at LIMIT $2"
 	" FOR UPDATE SKIP LOCKED)"
 	DELETE_VICTIMS,
-	2, {TIMESTAMPTZOID, INT8OID}, NULL
+	3, {TIMESTAMPTZOID, INT8OID, OIDOID}, NULL
 };
 
 /*
@@ -326,6 +330,7 @@ outcome_insert(const OutcomeRow *row)
 	memset(nulls, ' ', OUTCOME_NATTS);
 	nulls[OUTCOME_NATTS] = '\0';
 	values[OUTCOME_HANDLE - 1] = UUIDPGetDatum(&row->handle);
+	values[OUTCOME_STASH - 1] = UUIDPGetDatum(&row->stash);
 	values[OUTCOME_STATE - 1] = CStringGetTextDatum(row->state);
 	values[OUTCOME_KIND - 1] = text_or_null(row->kind, &nulls[OUTCOME_KIND - 1]);
 	values[OUTCOME_NUM_ROWS - 1] = Int64GetDatum(row->num_rows);
@@ -353,10 +358,13 @@ outcome_insert(const OutcomeRow *row)
 		text_or_null(row->error, &nulls[OUTCOME_ERROR - 1]);
 	values[OUTCOME_DETAIL - 1] =
 		text_or_null(row->detail, &nulls[OUTCOME_DETAIL - 1]);
+	/* a function of the filter's can have released the very peek it serves */
 	if (stash_execute(&insert_outcome, values, nulls, SPI_OK_INSERT,
 					  NULL, NULL) != 1)
-		elog(ERROR, "outcome of peek %s was not written",
-			 stash_handle_text(&row->handle));
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("peek \"%s\" was released while it was walked",
+						stash_handle_text(&row->handle))));
 }
 
 /*
@@ -393,8 +401,10 @@ load_row(const char *table_name, const pg_uuid_t *handle, Snapshot snapshot)
 	}
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	table_close(table, NoLock);
+
+	/* the row is a copy: who waits for a peek must not keep others waiting */
+	index_close(index, AccessShareLock);
+	table_close(table, AccessShareLock);
 	return result;
 }
 
@@ -437,7 +447,12 @@ load_handle(TupleTableSlot *slot, HandleRow *row)
 	row->source = slot_text(slot, HANDLE_SOURCE);
 	row->arrangement = slot->tts_isnull[HANDLE_ARRANGEMENT - 1] ? InvalidOid :
 		DatumGetObjectId(datums[HANDLE_ARRANGEMENT - 1]);
+	row->request = DatumGetJsonbPCopy(datums[HANDLE_REQUEST - 1]);
 	row->digest = DatumGetByteaPCopy(datums[HANDLE_DIGEST - 1]);
+	row->pid = DatumGetInt32(datums[HANDLE_PID - 1]);
+	row->application_name = slot_text(slot, HANDLE_APPLICATION_NAME);
+	row->client_addr = slot->tts_isnull[HANDLE_CLIENT_ADDR - 1] ? NULL :
+		(inet *) PG_DETOAST_DATUM_COPY(datums[HANDLE_CLIENT_ADDR - 1]);
 
 	values = slot_array(slot, HANDLE_COLUMN_NAMES, TEXTOID, &row->num_columns);
 	row->names = palloc(Max(row->num_columns, 1) * sizeof(char *));
@@ -466,11 +481,12 @@ load_handle(TupleTableSlot *slot, HandleRow *row)
 }
 
 static void
-load_outcome(TupleTableSlot *slot, OutcomeRow *row)
+load_outcome(TupleTableSlot *slot, OutcomeRow *row, bool with_tail)
 {
 	Datum	   *values;
 	Datum	   *datums = slot->tts_values;
 
+	row->stash = *DatumGetUUIDP(datums[OUTCOME_STASH - 1]);
 	row->state = slot_text(slot, OUTCOME_STATE);
 	row->kind = slot_text(slot, OUTCOME_KIND);
 	row->num_rows = DatumGetInt64(datums[OUTCOME_NUM_ROWS - 1]);
@@ -484,7 +500,7 @@ load_outcome(TupleTableSlot *slot, OutcomeRow *row)
 	for (int i = 0; i < row->num_workers; i++)
 		row->worker_rows[i] = DatumGetInt64(values[i]);
 	row->tail_num_rows = DatumGetInt64(datums[OUTCOME_TAIL_NUM_ROWS - 1]);
-	row->tail = slot->tts_isnull[OUTCOME_TAIL_ROWS - 1] ? NULL :
+	row->tail = !with_tail || slot->tts_isnull[OUTCOME_TAIL_ROWS - 1] ? NULL :
 		DatumGetByteaPCopy(datums[OUTCOME_TAIL_ROWS - 1]);
 	row->stash_reason = slot_text(slot, OUTCOME_STASH_REASON);
 	row->finished_at = DatumGetTimestampTz(datums[OUTCOME_FINISHED_AT - 1]);
@@ -496,10 +512,12 @@ load_outcome(TupleTableSlot *slot, OutcomeRow *row)
 
 /*
  * Load what is stored under a handle into the current context; false if there
- * is nothing.  Who may see it is the caller's to decide.
+ * is nothing that may be seen.  The check comes before anything large is read,
+ * so that a foreign handle takes no longer than an unknown one.
  */
 bool
-handle_load(const pg_uuid_t *handle, StoredPeek *peek)
+handle_load(const pg_uuid_t *handle, StoredPeek *peek, HandleCheck may_see,
+			bool with_tail)
 {
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	TupleTableSlot *slot;
@@ -511,14 +529,17 @@ handle_load(const pg_uuid_t *handle, StoredPeek *peek)
 	slot = load_row("handle", handle, snapshot);
 	if (slot != NULL)
 	{
-		found = true;
 		load_handle(slot, &peek->handle);
 		ExecDropSingleTupleTableSlot(slot);
+		found = may_see(&peek->handle);
+	}
+	if (found)
+	{
 		slot = load_row("outcome", handle, snapshot);
 		if (slot != NULL)
 		{
 			peek->has_outcome = true;
-			load_outcome(slot, &peek->outcome);
+			load_outcome(slot, &peek->outcome, with_tail);
 			ExecDropSingleTupleTableSlot(slot);
 		}
 	}
@@ -538,6 +559,23 @@ handle_exists(const pg_uuid_t *handle)
 		return false;
 	ExecDropSingleTupleTableSlot(slot);
 	return true;
+}
+
+/* Is the answer of this uuid still what is stored under the handle? */
+bool
+handle_has_stash(const pg_uuid_t *handle, const pg_uuid_t *stash)
+{
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TupleTableSlot *slot = load_row("outcome", handle, snapshot);
+	bool		found;
+
+	UnregisterSnapshot(snapshot);
+	if (slot == NULL)
+		return false;
+	found = memcmp(DatumGetUUIDP(slot->tts_values[OUTCOME_STASH - 1]), stash,
+				   sizeof(pg_uuid_t)) == 0;
+	ExecDropSingleTupleTableSlot(slot);
+	return found;
 }
 
 /* Was it stored by this database, in a layout that this server reads? */
@@ -612,15 +650,19 @@ handle_delete(const pg_uuid_t *handle, StashUsageCallback freed)
 						 report_usage, &report) > 0;
 }
 
-/* Delete at most limit answers that have expired; returns their number. */
+/*
+ * Delete at most limit answers that have expired, of one owner or (InvalidOid)
+ * of all; returns their number.
+ */
 int64
-handle_sweep_expired(int limit, StashUsageCallback freed)
+handle_sweep_expired(int limit, Oid owner, StashUsageCallback freed)
 {
 	UsageReport report = {freed, NULL};
-	Datum		values[2];
+	Datum		values[3];
 
 	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[1] = Int64GetDatum(limit);
+	values[2] = ObjectIdGetDatum(owner);
 	return stash_execute(&sweep_expired, values, NULL, SPI_OK_SELECT,
 						 report_usage, &report);
 }

@@ -16,6 +16,7 @@
 #include "peekstash.h"
 
 #include "stash/stash.h"
+#include "utils/inet.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -42,6 +43,9 @@ typedef struct HandleRow
 	int32	   *typmods;
 	Oid		   *collations;
 	uint64		fingerprint;
+	int			pid;
+	char	   *application_name;	/* or NULL */
+	inet	   *client_addr;	/* or NULL */
 	TimestampTz submitted_at;
 	TimestampTz server_start;
 	Oid			database;
@@ -52,6 +56,7 @@ typedef struct HandleRow
 typedef struct OutcomeRow
 {
 	pg_uuid_t	handle;
+	pg_uuid_t	stash;			/* what batches and tail are known by */
 	const char *state;			/* "done", "failed", "cancelled" */
 	const char *kind;			/* "memory", "stashed", or NULL */
 	int64		num_rows;
@@ -83,16 +88,23 @@ typedef struct StoredPeek
 typedef void (*StashUsageCallback) (Oid charged_to, int64 peeks, int64 bytes,
 									void *arg);
 
+/* May the current role see what is stored under a handle? */
+typedef bool (*HandleCheck) (const HandleRow *row);
+
 extern bool handle_insert(const HandleRow *row);
 extern void outcome_insert(const OutcomeRow *row);
-extern bool handle_load(const pg_uuid_t *handle, StoredPeek *peek);
+extern bool handle_load(const pg_uuid_t *handle, StoredPeek *peek,
+						HandleCheck may_see, bool with_tail);
 extern bool handle_exists(const pg_uuid_t *handle);
+extern bool handle_has_stash(const pg_uuid_t *handle,
+							 const pg_uuid_t *stash);
 extern bool handle_is_current(const HandleRow *row);
 extern RowDescription *handle_description(const HandleRow *row);
 extern bool handle_delete(const pg_uuid_t *handle, StashUsageCallback freed);
 extern bool handle_grant(const pg_uuid_t *handle, Oid role);
 extern bool outcome_touch(const pg_uuid_t *handle, TimestampTz expires_at);
-extern int64 handle_sweep_expired(int limit, StashUsageCallback freed);
+extern int64 handle_sweep_expired(int limit, Oid owner,
+								  StashUsageCallback freed);
 extern int64 handle_sweep_orphans(StashUsageCallback freed);
 extern void handle_sum_usage(StashUsageCallback used, void *arg);
 

@@ -125,7 +125,8 @@ page_read_batches(StashPage *page)
 
 		if (num_rows > page->worker_row && page->reader == NULL)
 		{
-			page->reader = stash_reader_open(&outcome->handle, true,
+			page->reader = stash_reader_open(&outcome->handle,
+											 &outcome->stash, true,
 											 page->worker,
 											 page->peek->handle.num_columns,
 											 num_rows, page->read_bytes);
@@ -164,7 +165,7 @@ page_read_tail(StashPage *page)
 
 		wrong = batch_decoder_open(&decoder, outcome->tail,
 								   page->peek->handle.num_columns);
-		batch_place_set(&place, &outcome->handle, TAIL_WORKER,
+		batch_place_set(&place, &outcome->stash, TAIL_WORKER,
 						outcome->num_rows - outcome->tail_num_rows);
 		if (wrong == NULL && !batch_decoder_is_at(&decoder, &place))
 			wrong = "belongs elsewhere";

@@ -49,7 +49,8 @@
 
 struct StashReader
 {
-	pg_uuid_t	handle;
+	pg_uuid_t	handle;			/* what the batches are found by */
+	pg_uuid_t	stash;			/* what they are known by */
 	int			worker;
 	int			num_columns;
 	int64		num_rows;		/* rows that all batches must have together */
@@ -71,12 +72,14 @@ struct StashReader
  * has written under a handle.  is_stored says whether there is a handle row.
  */
 StashReader *
-stash_reader_open(const pg_uuid_t *handle, bool is_stored, int worker,
-				  int num_columns, int64 num_rows, int64 read_bytes)
+stash_reader_open(const pg_uuid_t *handle, const pg_uuid_t *stash,
+				  bool is_stored, int worker, int num_columns, int64 num_rows,
+				  int64 read_bytes)
 {
 	StashReader *reader = palloc0(sizeof(StashReader));
 
 	reader->handle = *handle;
+	reader->stash = *stash;
 	reader->is_stored = is_stored;
 	reader->worker = worker;
 	reader->num_columns = num_columns;
@@ -90,9 +93,16 @@ stash_reader_open(const pg_uuid_t *handle, bool is_stored, int worker,
 	return reader;
 }
 
+/*
+ * The batch at hand is not what it should be.  If the answer that was opened
+ * is not stored any more, nothing is damaged: it was released, and its handle
+ * maybe used again.
+ */
 static void
 reader_damaged(const StashReader *reader, const char *what)
 {
+	if (reader->is_stored && !handle_has_stash(&reader->handle, &reader->stash))
+		error_no_such_peek(&reader->handle);
 	error_answer_damaged(stash_handle_text(&reader->handle),
 						 psprintf("The batch at row " INT64_FORMAT " %s.",
 								  reader->next_row, what));
@@ -148,8 +158,8 @@ reader_fetch(StashReader *reader, int64 row, int64 *first_row,
 	index_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	table_close(table, NoLock);
+	index_close(index, AccessShareLock);
+	table_close(table, AccessShareLock);
 	MemoryContextSwitchTo(old);
 	return payload;
 }
@@ -172,19 +182,14 @@ reader_open_batch(StashReader *reader, int64 row, bool at_start)
 	payload = reader_fetch(reader, row, &first_row, &num_rows);
 	if (payload == NULL || row - first_row >= num_rows ||
 		(at_start && row != first_row))
-	{
-		/* if all of it is gone, nothing is damaged: it was released */
-		if (reader->is_stored && !handle_exists(&reader->handle))
-			error_no_such_peek(&reader->handle);
 		reader_damaged(reader, "is missing");
-	}
 	reader->next_row = first_row;
 
 	old = MemoryContextSwitchTo(reader->batch_context);
 	wrong = batch_decoder_open(&reader->decoder, payload, reader->num_columns);
 	MemoryContextSwitchTo(old);
 
-	batch_place_set(&place, &reader->handle, reader->worker, first_row);
+	batch_place_set(&place, &reader->stash, reader->worker, first_row);
 	if (wrong == NULL && !batch_decoder_is_at(&reader->decoder, &place))
 		wrong = "belongs elsewhere";
 	if (wrong == NULL && reader->decoder.header.num_rows != num_rows)
@@ -340,8 +345,8 @@ reader_list_batches(const StoredPeek *peek, BatchInfoCallback callback,
 	index_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	table_close(table, NoLock);
+	index_close(index, AccessShareLock);
+	table_close(table, AccessShareLock);
 
 	tail->number = -1;
 	tail->first_row = batch.first_row;

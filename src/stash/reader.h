@@ -34,6 +34,7 @@ typedef struct BatchInfo
 typedef void (*BatchInfoCallback) (const BatchInfo *batch, void *arg);
 
 extern StashReader *stash_reader_open(const pg_uuid_t *handle,
+									  const pg_uuid_t *stash,
 									  bool is_stored, int worker,
 									  int num_columns, int64 num_rows,
 									  int64 read_bytes);

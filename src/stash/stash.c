@@ -75,13 +75,15 @@ stash_batch_table(void)
  * May this transaction write to the stash?  A no is no error for a direct
  * peek: its answer is spooled then.  A SERIALIZABLE transaction that reads its
  * batches back and deletes them would lock pages of the stash's index, and
- * conflict with others that have nothing in common with it but the stash.
+ * conflict with others that have nothing in common with it but the stash.  In
+ * a security-restricted operation the answer would be charged to whoever
+ * maintains somebody else's table.
  */
 bool
 stash_is_writable(void)
 {
 	return !XactReadOnly && !RecoveryInProgress() && !IsInParallelMode() &&
-		!IsolationIsSerializable() &&
+		!IsolationIsSerializable() && !InSecurityRestrictedOperation() &&
 		OidIsValid(stash_batch_table());
 }
 

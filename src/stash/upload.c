@@ -33,7 +33,8 @@
 
 struct StashUpload
 {
-	pg_uuid_t	handle;
+	pg_uuid_t	handle;			/* what the batches are found by */
+	pg_uuid_t	stash;			/* what they are known by */
 	int			worker;
 	int			num_columns;
 	int64		batch_bytes;	/* where payloads are cut, by the ruler */
@@ -48,13 +49,14 @@ struct StashUpload
  * Open an upload in the current context.  Nothing is written yet.
  */
 StashUpload *
-stash_upload_open(const pg_uuid_t *handle, int worker, int num_columns,
-				  int64 batch_bytes, BatchCodec codec)
+stash_upload_open(const pg_uuid_t *handle, const pg_uuid_t *stash, int worker,
+				  int num_columns, int64 batch_bytes, BatchCodec codec)
 {
 	StashUpload *upload = palloc0(sizeof(StashUpload));
 
 	PEEK_STOP("upload-open");
 	upload->handle = *handle;
+	upload->stash = *stash;
 	upload->worker = worker;
 	upload->num_columns = num_columns;
 	upload->batch_bytes = batch_bytes;
@@ -78,7 +80,7 @@ upload_write(StashUpload *upload)
 	BatchPlace	place;
 	bytea	   *payload;
 
-	batch_place_set(&place, &upload->handle, upload->worker, totals->num_rows);
+	batch_place_set(&place, &upload->stash, upload->worker, totals->num_rows);
 	payload = batch_encoder_finish(&upload->encoder, &place, upload->codec);
 	stash_write_batch(&upload->handle, upload->worker, totals->num_rows,
 					  header->num_rows, header->answer_bytes, payload);

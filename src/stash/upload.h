@@ -29,7 +29,8 @@ typedef struct UploadTotals
 	int64		stored_bytes;	/* of payloads */
 } UploadTotals;
 
-extern StashUpload *stash_upload_open(const pg_uuid_t *handle, int worker,
+extern StashUpload *stash_upload_open(const pg_uuid_t *handle,
+									  const pg_uuid_t *stash, int worker,
 									  int num_columns, int64 batch_bytes,
 									  BatchCodec codec);
 extern void stash_upload_push(StashUpload *upload, const EntryBatch *batch);

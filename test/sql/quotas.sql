@@ -209,6 +209,7 @@ SELECT full_error(format('SELECT submit(31, 1, %L || %L::jsonb)', :'memory'::jso
 SELECT submit(31, 1, :'memory'::jsonb || jsonb_build_object('max_stash_size', :size + 2));
 -- and empty when that is released
 SELECT peek_release(h(30)), peek_release(h(31));
+TRUNCATE peekstash.handle, peekstash.outcome, peekstash.batch;
 SELECT submit(30, 1500, :'stash'::jsonb || jsonb_build_object('max_stash_size', :size));
 SELECT peek_release(h(30));
 SELECT counted();
@@ -223,8 +224,8 @@ SELECT submit(30, 1500), peek_touch(h(30)) > now(), (SELECT count(*) FROM peek_f
 SELECT count(*) FROM peek_page(NULL::t, row_limit => 100);
 SELECT error('SELECT submit(31, 1)');
 SELECT error('SELECT peek_page(NULL::t, page_rows => 99)');
--- an answer without rows takes no bytes
-SELECT submit(31, 0);
+-- nor is there room for an answer without rows, beyond the limit
+SELECT full_error('SELECT submit(31, 0)');
 RESET peekstash.max_stash_size;
 SELECT peek_release(h(30));
 -- disk that deleted answers still take: new ones are refused beyond twice the
