@@ -37,9 +37,12 @@
 
 PG_FUNCTION_INFO_V1(batch_probe_mutate);
 
-/* Decode to the end; NULL, or what is wrong.  lz4's own errors count, too. */
+/*
+ * Decode to the end, as a reader does who looks for the payload of a place;
+ * NULL, or what is wrong.  lz4's own errors count, too.
+ */
 static const char *
-probe_decode(const bytea *payload, int num_columns)
+probe_decode(const bytea *payload, const BatchPlace *place, int num_columns)
 {
 	BatchDecoder decoder;
 	EntryBuffer buffer;
@@ -50,6 +53,8 @@ probe_decode(const bytea *payload, int num_columns)
 	PG_TRY();
 	{
 		wrong = batch_decoder_open(&decoder, payload, num_columns);
+		if (wrong == NULL && !batch_decoder_is_at(&decoder, place))
+			wrong = "belongs elsewhere";
 		if (wrong == NULL)
 		{
 			entry_buffer_init(&buffer, context);
@@ -129,6 +134,7 @@ batch_probe_mutate(PG_FUNCTION_ARGS)
 	int			num_columns = PG_GETARG_INT32(1);
 	int			mutations = PG_GETARG_INT32(2);
 	bool		mend = PG_GETARG_BOOL(4);
+	BatchHeader header;
 	pg_prng_state prng;
 	MemoryContext scratch;
 	TupleDesc	desc;
@@ -139,9 +145,10 @@ batch_probe_mutate(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "unexpected result type of batch_probe_mutate");
-	if (probe_decode(original, num_columns) != NULL)
+	memcpy(&header, VARDATA(original), sizeof(header));
+	if (probe_decode(original, &header.place, num_columns) != NULL)
 		elog(ERROR, "the undamaged payload %s",
-			 probe_decode(original, num_columns));
+			 probe_decode(original, &header.place, num_columns));
 
 	pg_prng_seed(&prng, PG_GETARG_INT64(3));
 	scratch = AllocSetContextCreate(CurrentMemoryContext, "peekstash probe",
@@ -154,7 +161,7 @@ batch_probe_mutate(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		if (mend)
 			probe_mend(copy);
-		if (probe_decode(copy, num_columns) == NULL)
+		if (probe_decode(copy, &header.place, num_columns) == NULL)
 			read++;
 		else
 			refused++;

@@ -505,7 +505,9 @@ sub new_request
 		push @$call, 'order_by => ' . quoted($order);
 		$features->{order_by} = 1;
 	}
-	if (chance(0.4))
+
+	# the top N of an order is what most can go wrong with
+	if (chance($features->{order_by} ? 0.6 : 0.4))
 	{
 		$limit = pick(0, 1, 2, 3, 4, 7, 20, 100, 300, $MAX_BIGINT);
 		push @$call, "row_limit => $limit";
