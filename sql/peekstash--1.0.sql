@@ -393,9 +393,15 @@ COST 10 ROWS 10;
 COMMENT ON FUNCTION peekstash_in_flight() IS
 	'submitted peeks that are running; see the view peekstash.peeks';
 
--- The view reads the tables with the rights of its owner, and shows of them
--- what concerns the current role.
-CREATE VIEW peekstash.peeks WITH (security_barrier) AS
+-- The views read the tables with the rights of their owner, and show of them
+-- what concerns the current role.  Each arm is a view of its own: the planner
+-- flattens a UNION ALL, and with it the security barrier around it.
+CREATE VIEW peekstash.peeks_kept (
+	handle, owner, charged_to, label, arrangement, request, state, kind,
+	phase, driver, workers, positions, num_rows, answer_bytes, stored_bytes,
+	batches, stash_reason, pid, application_name, client_addr, submitted_at,
+	finished_at, expires_at, sqlstate, error)
+	WITH (security_barrier) AS
 	SELECT h.handle,
 		coalesce(pg_catalog.pg_get_userbyid(h.owner), '') AS owner,
 		coalesce(pg_catalog.pg_get_userbyid(h.charged_to), '') AS charged_to,
@@ -430,16 +436,22 @@ CREATE VIEW peekstash.peeks WITH (security_barrier) AS
 		-- what came with a copy of the database cannot be read
 		AND h.database OPERATOR(pg_catalog.=) (SELECT d.oid
 			FROM pg_catalog.pg_database d
-			WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
-	UNION ALL
+			WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database());
+
+CREATE VIEW peekstash.peeks_in_flight (
+	handle, owner, charged_to, label, arrangement, request, state, kind,
+	phase, driver, workers, positions, num_rows, answer_bytes, stored_bytes,
+	batches, stash_reason, pid, application_name, client_addr, submitted_at,
+	finished_at, expires_at, sqlstate, error)
+	WITH (security_barrier) AS
 	SELECT f.handle,
 		coalesce(pg_catalog.pg_get_userbyid(f.owner), ''),
 		coalesce(pg_catalog.pg_get_userbyid(f.charged_to), ''),
-		NULL,
-		NULL,
-		NULL,
+		NULL::text,
+		NULL::pg_catalog.regclass,
+		NULL::jsonb,
 		f.state,
-		NULL,
+		NULL::text,
 		f.phase,
 		'inline',
 		0,
@@ -447,21 +459,26 @@ CREATE VIEW peekstash.peeks WITH (security_barrier) AS
 		f.num_rows,
 		f.answer_bytes,
 		f.stored_bytes,
-		NULL,
-		NULL,
+		NULL::bigint,
+		NULL::text,
 		f.pid,
 		a.application_name,
 		a.client_addr,
 		f.submitted_at,
-		NULL,
-		NULL,
-		NULL,
-		NULL
+		NULL::timestamptz,
+		NULL::timestamptz,
+		NULL::text,
+		NULL::text
 	FROM @extschema@.peekstash_in_flight() f
 		LEFT JOIN pg_catalog.pg_stat_activity a
 			ON a.pid OPERATOR(pg_catalog.=) f.pid
 	WHERE NOT EXISTS (SELECT FROM peekstash.outcome o
 		WHERE o.handle OPERATOR(pg_catalog.=) f.handle);
+
+CREATE VIEW peekstash.peeks WITH (security_barrier) AS
+	SELECT * FROM peekstash.peeks_kept
+	UNION ALL
+	SELECT * FROM peekstash.peeks_in_flight;
 
 COMMENT ON VIEW peekstash.peeks IS
 	'submitted peeks that the current role may see, running and kept';

@@ -91,7 +91,7 @@ is_repetition(const pg_uuid_t *handle, const bytea *digest)
 	{
 		/* what nobody can read any more, its owner may replace */
 		if (!handle_is_current(&peek.handle) || !peek.has_outcome ||
-			has_expired(&peek))
+			has_expired(&peek) || !handle_types_hold(&peek.handle))
 		{
 			PreventCommandIfReadOnly("peek_submit()");
 			quota_look(peek.handle.charged_to);

@@ -587,30 +587,56 @@ handle_is_current(const HandleRow *row)
 }
 
 /*
- * The columns of a stored answer.  Throws if their types have changed since:
- * then the stored bytes cannot be read as rows of them.
+ * The columns of a stored answer; NULL if a type is not what it was, and the
+ * stored bytes cannot be read as rows of it.  missing is set to the number of
+ * a column whose type is gone, or to -1.
  */
-RowDescription *
-handle_description(const HandleRow *row)
+static RowDescription *
+try_description(const HandleRow *row, int *missing)
 {
 	TupleDesc	desc = CreateTemplateTupleDesc(row->num_columns);
 	RowDescription *description;
 
+	*missing = -1;
 	for (int i = 0; i < row->num_columns; i++)
 	{
 		if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(row->types[i])))
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_OBJECT),
-					 errmsg("type of column \"%s\" of peek \"%s\" does not exist any more",
-							row->names[i], stash_handle_text(&row->handle)),
-					 errhint("Submit the peek again.")));
+		{
+			*missing = i;
+			return NULL;
+		}
 		TupleDescInitEntry(desc, i + 1, row->names[i], row->types[i],
 						   row->typmods[i], 0);
 		TupleDescInitEntryCollation(desc, i + 1, row->collations[i]);
 	}
-
 	description = row_description_create(desc);
-	if (row_description_fingerprint(description) != row->fingerprint)
+	return row_description_fingerprint(description) == row->fingerprint ?
+		description : NULL;
+}
+
+/* Can the rows of a stored answer still be read as what they were? */
+bool
+handle_types_hold(const HandleRow *row)
+{
+	int			missing;
+
+	return try_description(row, &missing) != NULL;
+}
+
+/* The columns of a stored answer.  Throws if their types do not hold. */
+RowDescription *
+handle_description(const HandleRow *row)
+{
+	int			missing;
+	RowDescription *description = try_description(row, &missing);
+
+	if (missing >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("type of column \"%s\" of peek \"%s\" does not exist any more",
+						row->names[missing], stash_handle_text(&row->handle)),
+				 errhint("Submit the peek again.")));
+	if (description == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("a column type of peek \"%s\" has changed since it was submitted",

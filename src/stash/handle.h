@@ -98,6 +98,7 @@ extern bool handle_load(const pg_uuid_t *handle, StoredPeek *peek,
 extern bool handle_exists(const pg_uuid_t *handle);
 extern bool handle_has_stash(const pg_uuid_t *handle,
 							 const pg_uuid_t *stash);
+extern bool handle_types_hold(const HandleRow *row);
 extern bool handle_is_current(const HandleRow *row);
 extern RowDescription *handle_description(const HandleRow *row);
 extern bool handle_delete(const pg_uuid_t *handle, StashUsageCallback freed);

@@ -348,6 +348,11 @@ reader_list_batches(const StoredPeek *peek, BatchInfoCallback callback,
 	index_close(index, AccessShareLock);
 	table_close(table, AccessShareLock);
 
+	if (batch.number != outcome->num_batches ||
+		batch.first_row + outcome->tail_num_rows != outcome->num_rows)
+		error_answer_damaged(stash_handle_text(&outcome->handle),
+							 "Its batches do not add up to its rows.");
+
 	tail->number = -1;
 	tail->first_row = batch.first_row;
 	tail->num_rows = outcome->tail_num_rows;

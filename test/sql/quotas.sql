@@ -232,12 +232,13 @@ SELECT error('SELECT peek_page(NULL::t, page_rows => 99)');
 -- nor is there room for an answer without rows, beyond the limit
 SELECT full_error('SELECT submit(31, 0)');
 RESET peekstash.max_stash_size;
-SELECT peek_release(h(30));
+SELECT submit(31, 0), peek_release(h(30));
 -- disk that deleted answers still take: new ones are refused beyond twice the
 -- limit, until VACUUM
 SELECT stash_disk_bytes > 1500000 FROM peekstash.stat;
 SELECT error('SELECT submit(30, 50, ''{"stash_threshold": 0, "max_stash_size": 100}'')');
 SELECT error('SELECT submit(30, 50, ''{"max_stash_size": 100}'')');
+SELECT peek_release(h(31));
 TRUNCATE peekstash.handle, peekstash.outcome, peekstash.batch;
 SELECT submit(30, 50, '{"stash_threshold": 0, "max_stash_size": 100}'), peek_release(h(30));
 

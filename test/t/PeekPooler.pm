@@ -32,17 +32,28 @@ sub pooler_is_there
 	return -x $program;
 }
 
+sub slurp_random
+{
+	my ($length) = @_;
+
+	open my $random, '<:raw', '/dev/urandom' or die "/dev/urandom: $!";
+	read $random, my $bytes, $length or die "/dev/urandom: $!";
+	return $bytes;
+}
+
 # Starts PgBouncer with transaction pooling.  Each transaction gets the server
 # connection that was idle longest (server_round_robin), so that with two or
 # more of them no two transactions in a row run in the same backend.  These
 # connections are made before this returns, and stay.
 #
 #	connections		how many; default 2
-#	conf			more lines of its configuration
+#	tcp				listen on 127.0.0.1, too, for clients that know no other
+#					sockets; default 0.  Others of the machine get there as
+#					well, so PGPASSWORD is set to a password that is asked for.
 sub pooler_start
 {
 	my ($node, %opts) = @_;
-	%opts = (connections => 2, conf => '', %opts);
+	%opts = (connections => 2, tcp => 0, %opts);
 
 	my $port = PostgreSQL::Test::Cluster::get_free_port();
 	my $pooler = bless { %$node, _port => $port }, ref $node;
@@ -50,23 +61,38 @@ sub pooler_start
 	my ($host, $server_port, $user) =
 	  ($node->host, $node->port, scalar getpwuid $<);
 
+	my $listen = '';
+	my $auth = 'any';
+
+	if ($opts{tcp})
+	{
+		my $password = unpack 'H*', slurp_random(16);
+
+		open my $users, '>', "$dir/users.txt" or die "users.txt: $!";
+		print $users qq{"$user" "$password"\n};
+		close $users;
+		$ENV{PGPASSWORD} = $password;
+		$listen = '127.0.0.1';
+		$auth = "md5\nauth_file = $dir/users.txt";
+	}
+
 	open my $ini, '>', "$dir/pgbouncer.ini" or die "pgbouncer.ini: $!";
 	print $ini qq{
 [databases]
 * = host=$host port=$server_port user=$user
 
 [pgbouncer]
-listen_addr =
+listen_addr = $listen
 listen_port = $port
 unix_socket_dir = $host
-auth_type = any
+auth_type = $auth
 pool_mode = transaction
 server_round_robin = 1
+ignore_startup_parameters = extra_float_digits
 default_pool_size = $opts{connections}
 server_idle_timeout = 0
 server_lifetime = 86400
 logfile = $dir/pgbouncer.log
-$opts{conf}
 };
 	close $ini;
 
