@@ -153,7 +153,7 @@ status_of_stored(StatusRow *row, const StoredPeek *peek)
 
 	/* where the rows can be fetched, also say as what */
 	if (strcmp(outcome->state, peek_state_name(PEEK_DONE)) == 0 &&
-		!has_expired(peek) && may_read(handle))
+		!has_expired(peek) && may_read(handle) && handle_types_hold(handle))
 		status_set_text(row, PEEK_STATUS_COLUMN_DEFINITIONS,
 						column_definitions(handle_description(handle)->desc));
 }

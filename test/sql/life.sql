@@ -532,6 +532,25 @@ SELECT id, length(v), w FROM peek_fetch_record(h(70), 1) AS r(id int, v text, w 
 SELECT column_definitions, arrangement::text ~ '^[0-9]+$' AS arrangement_is_gone, request -> 'index' FROM peek_status(h(70));
 RESET ROLE;
 
+-- A submit is repeated after a column's type has changed: the old answer cannot
+-- be read any more, so a new one takes its place
+CREATE TYPE shape AS (x int);
+CREATE TABLE shaped (id int PRIMARY KEY, s shape);
+INSERT INTO shaped VALUES (1, ROW(1)), (2, ROW(2));
+SELECT peek_submit('shaped', options => o(72)) = h(72);
+ALTER TYPE shape ADD ATTRIBUTE y int;
+SELECT error('SELECT * FROM peek_fetch(NULL::shaped, h(72))');
+SELECT state, num_rows, column_definitions FROM peek_status(h(72));
+SELECT peek_submit('shaped', options => o(72)) = h(72);
+SELECT * FROM peek_fetch(NULL::shaped, h(72));
+SELECT state, num_rows, column_definitions FROM peek_status(h(72));
+
+-- Batches that do not add up are not listed as if they did
+SELECT peek_submit('shaped', options => o(73, '{"stash_threshold": 0}')) = h(73);
+SELECT count(*) FROM peek_batches(h(73));
+DELETE FROM peekstash.batch WHERE handle = h(73);
+SELECT error('SELECT * FROM peek_batches(h(73))');
+
 -- Nothing of all this stays
 SELECT count(*) FROM peekstash.handle WHERE NOT peek_release(handle);
 SELECT left_of(0, 999);
