@@ -138,14 +138,21 @@ drive_claim(PeekAnswer *answer, const PeekKnobs *knobs)
 	return true;
 }
 
+/* The answer is small enough not to be kept, though it was claimed. */
+static void
+drive_unclaim(PeekAnswer *answer)
+{
+	if (!answer->kept)
+		return;
+	(void) handle_delete(&answer->handle, quota_freed);
+	answer->kept = false;
+}
+
 static void
 drive_keep(PeekAnswer *answer, const PeekKnobs *knobs)
 {
 	if (!drive_claim(answer, knobs))
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("peek \"%s\" exists already",
-						stash_handle_text(&answer->handle))));
+		error_handle_taken(&answer->handle);
 }
 
 /* The first batch is there: decide where the batches of this answer go. */
@@ -413,7 +420,8 @@ drive_count_error(const PeekScanState *state, double seconds)
  */
 static PeekAnswer *
 drive_inline(Arrangement *arrangement, const PeekRequest *request,
-			 const PeekKnobs *knobs, HandleRow *keep, int64 page_rows)
+			 const PeekKnobs *knobs, HandleRow *keep, bool claim,
+			 int64 page_rows)
 {
 	PeekAnswer *answer = palloc0(sizeof(PeekAnswer));
 	PeekScanState *state = palloc0(sizeof(PeekScanState));
@@ -435,7 +443,7 @@ drive_inline(Arrangement *arrangement, const PeekRequest *request,
 		stash_new_handle(&answer->stash);
 
 		/* before anything is walked: the handle may be taken */
-		if (page_rows < 0 && !drive_claim(answer, knobs))
+		if (claim && !drive_claim(answer, knobs))
 			return NULL;
 		answer->slot = xact_slot_take(&keep->handle, keep->owner,
 									  keep->charged_to);
@@ -448,9 +456,13 @@ drive_inline(Arrangement *arrangement, const PeekRequest *request,
 	PG_TRY();
 	{
 		drive_walk(answer, arrangement, request, knobs, snapshot, state);
-		if (keep != NULL &&
-			(answer->kept || page_rows < 0 || state->num_rows > page_rows))
+		if (keep == NULL)
+			;					/* nothing is kept */
+		else if (page_rows < 0 || state->num_rows > page_rows ||
+				 answer->outcome.kind == PEEK_OUTCOME_STASHED)
 			drive_outcome(answer, request, knobs);
+		else
+			drive_unclaim(answer);
 	}
 	PG_CATCH();
 	{
@@ -476,21 +488,25 @@ PeekAnswer *
 driver_run_inline(Arrangement *arrangement, const PeekRequest *request,
 				  const PeekKnobs *knobs)
 {
-	return drive_inline(arrangement, request, knobs, NULL, 0);
+	return drive_inline(arrangement, request, knobs, NULL, false, 0);
 }
 
 /*
  * Run a peek whose answer is kept under a handle.  With page_rows >= 0 it is
  * kept only if it has more rows than that, or has been stashed;
- * driver_answer_is_kept() tells.  Without, NULL is returned if another session
- * has been first with this handle; nothing has been walked then.
+ * driver_answer_is_kept() tells.
+ *
+ * claim says that the handle is the client's, and may be taken: NULL is
+ * returned if another session has been first with it; nothing has been walked
+ * then.
  */
 PeekAnswer *
 driver_run_submitted(Arrangement *arrangement, const PeekRequest *request,
-					 const PeekKnobs *knobs, HandleRow *handle,
+					 const PeekKnobs *knobs, HandleRow *handle, bool claim,
 					 int64 page_rows)
 {
-	return drive_inline(arrangement, request, knobs, handle, page_rows);
+	return drive_inline(arrangement, request, knobs, handle,
+						claim || page_rows < 0, page_rows);
 }
 
 bool

@@ -27,7 +27,8 @@ extern PeekAnswer *driver_run_inline(Arrangement *arrangement,
 extern PeekAnswer *driver_run_submitted(Arrangement *arrangement,
 										const PeekRequest *request,
 										const PeekKnobs *knobs,
-										HandleRow *handle, int64 page_rows);
+										HandleRow *handle, bool claim,
+										int64 page_rows);
 extern bool driver_answer_is_kept(const PeekAnswer *answer);
 extern const PeekOutcome *driver_answer_outcome(const PeekAnswer *answer);
 extern const Entry *driver_answer_next(PeekAnswer *answer);

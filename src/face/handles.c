@@ -103,10 +103,7 @@ is_repetition(const pg_uuid_t *handle, const bytea *digest)
 				   VARSIZE_ANY_EXHDR(digest)) == 0)
 			return true;
 	}
-	ereport(ERROR,
-			(errcode(ERRCODE_DUPLICATE_OBJECT),
-			 errmsg("peek \"%s\" exists already", stash_handle_text(handle)),
-			 errhint("A handle names one request of one role; make a new uuid for another.")));
+	error_handle_taken(handle);
 	return false;				/* keep compiler quiet */
 }
 
@@ -147,6 +144,7 @@ prepare_submit(FunctionCallInfo fcinfo, int options_arg,
 		stash_new_handle(handle);
 
 	row->handle = *handle;
+	row->is_clients = options.has_handle;
 	row->owner = GetUserId();
 	row->charged_to = GetSessionUserId();
 	row->label = options.label;
@@ -186,12 +184,10 @@ peek_submit(PG_FUNCTION_ARGS)
 
 	/* NULL: another session was first with this handle, see what it did */
 	if (row != NULL &&
-		driver_run_submitted(arrangement, request, &knobs, row, -1) == NULL &&
+		driver_run_submitted(arrangement, request, &knobs, row,
+							 row->is_clients, -1) == NULL &&
 		!is_repetition(handle, row->digest))
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("peek \"%s\" exists already",
-						stash_handle_text(handle))));
+		error_handle_taken(handle);
 	arrangement_close(arrangement);
 	PG_RETURN_UUID_P(handle);
 }
@@ -472,8 +468,14 @@ first_page_begin(FunctionCallInfo fcinfo)
 	if (handle != NULL)
 	{
 		page->answer = driver_run_submitted(arrangement, request, &knobs,
-											handle, page_rows);
-		page->num_rows = driver_answer_outcome(page->answer)->num_rows;
+											handle, handle->is_clients,
+											page_rows);
+
+		/* NULL: another session was first with this handle, see what it did */
+		if (page->answer != NULL)
+			page->num_rows = driver_answer_outcome(page->answer)->num_rows;
+		else if (!is_repetition(&page->handle, handle->digest))
+			error_handle_taken(&page->handle);
 	}
 	arrangement_close(arrangement);
 

@@ -32,6 +32,7 @@ typedef struct HandleRow
 	const char *label;			/* or NULL */
 	const char *source;			/* "index" or "query" */
 	Oid			arrangement;	/* of an index, else InvalidOid */
+	bool		is_clients;		/* handle was given, not made; not stored */
 	Jsonb	   *request;		/* for people */
 	bytea	   *digest;			/* for comparing requests */
 	RowDescription *description;	/* columns; not set by handle_load() */

@@ -138,6 +138,15 @@ error_no_such_peek(const pg_uuid_t *handle)
 			 errhint("The answer may have expired, been released, or been lost in a crash.")));
 }
 
+void
+error_handle_taken(const pg_uuid_t *handle)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DUPLICATE_OBJECT),
+			 errmsg("peek \"%s\" exists already", stash_handle_text(handle)),
+			 errhint("A handle names one request of one role; make a new uuid for another.")));
+}
+
 /* Who owns the stash, and so may write to it. */
 Oid
 stash_owner(void)
