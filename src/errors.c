@@ -23,8 +23,10 @@
 static char *
 pretty_size(int64 bytes)
 {
-	return text_to_cstring(DatumGetTextPP(DirectFunctionCall1(pg_size_pretty,
-															  Int64GetDatum(bytes))));
+	Datum		pretty = DirectFunctionCall1(pg_size_pretty,
+											 Int64GetDatum(bytes));
+
+	return text_to_cstring(DatumGetTextPP(pretty));
 }
 
 void

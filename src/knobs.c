@@ -53,7 +53,7 @@ typedef struct Knob
 	GucContext	context;
 	int			unit;			/* GUC_UNIT_* or 0 */
 	bool		guard;			/* may only be tightened by an option */
-	int			none;			/* of a guard: the value that means no limit */
+	int			none;			/* of a guard: the value for no limit */
 } Knob;
 
 static PeekKnobs settings;
@@ -320,13 +320,13 @@ static int
 option_parse_number(const Knob *knob, const JsonbValue *value)
 {
 	Datum		number = NumericGetDatum(value->val.numeric);
+	Datum		whole = DirectFunctionCall2(numeric_trunc, number,
+											Int32GetDatum(0));
 	bool		overflow;
 	int			result;
 
 	/* no silent rounding of 1.5 kB */
-	if (DatumGetInt32(DirectFunctionCall2(numeric_cmp, number,
-										  DirectFunctionCall2(numeric_trunc, number,
-															  Int32GetDatum(0)))) != 0)
+	if (!DatumGetBool(DirectFunctionCall2(numeric_eq, number, whole)))
 		option_error(knob->name, "The number must be an integer.", NULL);
 	result = numeric_int4_opt_error(value->val.numeric, &overflow);
 	if (overflow)
@@ -436,13 +436,14 @@ submit_option_apply(SubmitOptions *submit, const char *name,
 {
 	char	   *string = value->type == jbvString ?
 		pnstrdup(value->val.string.val, value->val.string.len) : NULL;
+	Datum		uuid;
 
 	if (strcmp(name, "handle") == 0)
 	{
 		if (string == NULL)
 			option_error(name, NULL, "A string that is a UUID is wanted.");
-		submit->handle = *DatumGetUUIDP(DirectFunctionCall1(uuid_in,
-															CStringGetDatum(string)));
+		uuid = DirectFunctionCall1(uuid_in, CStringGetDatum(string));
+		submit->handle = *DatumGetUUIDP(uuid);
 		submit->has_handle = true;
 	}
 	else if (strcmp(name, "label") == 0)
@@ -490,7 +491,8 @@ knobs_resolve(PeekKnobs *knobs, Jsonb *options, SubmitOptions *submit)
 	token = JsonbIteratorNext(&it, &value, true);	/* WJB_BEGIN_OBJECT */
 	while ((token = JsonbIteratorNext(&it, &value, true)) == WJB_KEY)
 	{
-		char	   *name = pnstrdup(value.val.string.val, value.val.string.len);
+		char	   *name = pnstrdup(value.val.string.val,
+									value.val.string.len);
 
 		(void) JsonbIteratorNext(&it, &value, true);	/* WJB_VALUE */
 		if (submit == NULL || !submit_option_apply(submit, name, &value))

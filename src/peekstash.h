@@ -105,7 +105,7 @@ typedef struct PeekRequest
 	List	   *quals;			/* the filter, implicitly ANDed, varno 1 */
 	AttrNumber *columns;		/* per answer column: the table's attribute */
 	RowDescription *description;	/* of the answer */
-	bool		whole_row;		/* the answer's columns are the table's, all */
+	bool		whole_row;		/* the columns are all of the table's */
 	int			num_sort_keys;
 	PeekSortKey *sort_keys;
 	int64		row_limit;		/* -1 = none */
@@ -123,7 +123,7 @@ typedef struct PeekScanState
 	int64		next_key;		/* number of the next seek */
 	int64		offset_left;	/* rows still to be passed over */
 	int64		limit_left;		/* rows still wanted; -1 = no limit */
-	int64		num_rows;		/* rows of the answer so far, copies counted */
+	int64		num_rows;		/* of the answer so far, copies counted */
 	int64		answer_bytes;	/* their size by the ruler */
 	int64		max_held_bytes; /* most that was held at once, by the ruler */
 } PeekScanState;

@@ -126,8 +126,9 @@ row_description_fingerprint(RowDescription *description)
 {
 	if (!description->has_fingerprint)
 	{
-		description->fingerprint = fingerprint_columns(description->desc,
-													   description->desc->natts);
+		TupleDesc	desc = description->desc;
+
+		description->fingerprint = fingerprint_columns(desc, desc->natts);
 		description->has_fingerprint = true;
 	}
 	return description->fingerprint;
@@ -227,7 +228,9 @@ check_row_size(TupleDesc desc, Datum *values, bool *isnull, int64 max_bytes)
 
 		if (!isnull[i] && att->attlen == -1)
 		{
-			struct varlena *value = (struct varlena *) DatumGetPointer(values[i]);
+			struct varlena *value;
+
+			value = (struct varlena *) DatumGetPointer(values[i]);
 
 			/*
 			 * Only values that are long for certain count: short ones may
@@ -288,14 +291,17 @@ entry_buffer_append_slot(EntryBuffer *buffer, TupleDesc desc,
 	isnull = slot->tts_isnull;
 	for (int i = 0; i < desc->natts; i++)
 	{
+		struct varlena *value;
+
 		values[i] = slot->tts_values[i];
-		if (!isnull[i] && TupleDescAttr(desc, i)->attlen == -1 &&
-			VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
-			values[i] = PointerGetDatum(detoast_external_attr((struct varlena *)
-															  DatumGetPointer(values[i])));
+		if (isnull[i] || TupleDescAttr(desc, i)->attlen != -1)
+			continue;
+		value = (struct varlena *) DatumGetPointer(values[i]);
+		if (VARATT_IS_EXTERNAL(value))
+			values[i] = PointerGetDatum(detoast_external_attr(value));
 	}
 
-	/* what fetching has made known; forming must not run into palloc's limit */
+	/* fetching has made it known; forming must not run into palloc's limit */
 	{
 		Size		len = heap_compute_data_size(desc, values, isnull);
 

@@ -89,7 +89,7 @@ struct PeekAnswer
 	const char *end;
 	bool		in_tail;
 
-	PeekCounts	counts;			/* what this answer adds to the statistics */
+	PeekCounts	counts;			/* what it adds to the statistics */
 };
 
 /* What a submitted peek may hold if it may not be stashed. */
@@ -221,7 +221,8 @@ static void
 drive_finish(PeekAnswer *answer, const EntryBatch *tail,
 			 const PeekRequest *request, const PeekKnobs *knobs)
 {
-	int64		max_tail = Min(knobs->stash_threshold, knobs->read_batch_size);
+	int64		max_tail = Min(knobs->stash_threshold,
+							   knobs->read_batch_size);
 
 	if (answer->keep != NULL && !knobs->enable_stash)
 		max_tail = KEPT_IN_MEMORY;
@@ -535,7 +536,8 @@ answer_read_stash(PeekAnswer *answer, Size *size)
 	INSTR_TIME_SET_CURRENT(start);
 	if (answer->reader == NULL)
 	{
-		MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(answer));
+		MemoryContext context = GetMemoryChunkContext(answer);
+		MemoryContext old = MemoryContextSwitchTo(context);
 
 		answer->reader = stash_reader_open(&answer->handle,
 										   &answer->stash, answer->kept, 0,

@@ -92,7 +92,7 @@ typedef struct QuotaChange
 	bool		swept_orphans;	/* to be done again after an abort */
 } QuotaChange;
 
-static LWLock **shared_lock = NULL; /* in shared memory; NULL = not preloaded */
+static LWLock **shared_lock = NULL; /* shared; NULL = not preloaded */
 static HTAB *shared_entries = NULL;
 
 /* Of the current transaction, in its TopTransactionContext. */

@@ -9,9 +9,9 @@
  *
  *		launcher	connected to no database; looks for databases and starts
  *					a sweeper in each, one after the other
- *		sweeper		connected to one database for a moment: deletes what has
- *					expired or is orphaned, truncates the tables if nothing is
- *					left, and ends
+ *		sweeper		connected to one database for a moment: deletes what
+ *					has expired or is orphaned, truncates the tables if
+ *					nothing is left, and ends
  *
  * Neither blocks anything: the launcher is in no database, a sweeper lives for
  * moments, takes no lock that it would have to wait for where users wait, and

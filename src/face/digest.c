@@ -130,9 +130,9 @@ request_digest(FunctionCallInfo fcinfo,
 		digest_string(&image, nodeToString(request->sort_keys[i].expr));
 		digest_int64(&image, request->sort_keys[i].sort_operator);
 	}
-	digest_argument(&image, fcinfo, FIRST_REQUEST_ARG + REQUEST_FILTER);
-	digest_argument(&image, fcinfo, FIRST_REQUEST_ARG + REQUEST_ARGS);
-	digest_argument(&image, fcinfo, FIRST_REQUEST_ARG + REQUEST_ORDER_BY);
+	digest_argument(&image, fcinfo, REQUEST_ARG(FILTER));
+	digest_argument(&image, fcinfo, REQUEST_ARG(ARGS));
+	digest_argument(&image, fcinfo, REQUEST_ARG(ORDER_BY));
 	digest_int64(&image, request->row_limit);
 	digest_int64(&image, request->row_offset);
 	digest_int64(&image, request->backward);
@@ -260,15 +260,15 @@ request_to_json(FunctionCallInfo fcinfo,
 	}
 	json_bound(&json, "lower", arrangement, keys->width, &request->lower);
 	json_bound(&json, "upper", arrangement, keys->width, &request->upper);
-	json_argument(&json, "filter", fcinfo, FIRST_REQUEST_ARG + REQUEST_FILTER);
-	if (!PG_ARGISNULL(FIRST_REQUEST_ARG + REQUEST_ARGS))
+	json_argument(&json, "filter", fcinfo, REQUEST_ARG(FILTER));
+	if (!PG_ARGISNULL(REQUEST_ARG(ARGS)))
 	{
 		json_name(&json, "args");
 		json_text(&json,
 				  OidOutputFunctionCall(F_ARRAY_OUT,
-										PG_GETARG_DATUM(FIRST_REQUEST_ARG + REQUEST_ARGS)));
+										PG_GETARG_DATUM(REQUEST_ARG(ARGS))));
 	}
-	json_argument(&json, "order_by", fcinfo, FIRST_REQUEST_ARG + REQUEST_ORDER_BY);
+	json_argument(&json, "order_by", fcinfo, REQUEST_ARG(ORDER_BY));
 	if (request->row_limit >= 0)
 	{
 		json_name(&json, "row_limit");

@@ -169,9 +169,11 @@ refuse_virtual_columns(ParseState *pstate, Var *var)
 
 	for (int i = 0; i < desc->natts; i++)
 	{
+		char		generated = TupleDescAttr(desc, i)->attgenerated;
+
 		/* attribute 0 is the whole row */
 		if ((var->varattno == 0 || var->varattno == i + 1) &&
-			TupleDescAttr(desc, i)->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+			generated == ATTRIBUTE_GENERATED_VIRTUAL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("virtual generated columns are not supported in a peek"),

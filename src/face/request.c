@@ -148,9 +148,9 @@ set_keys(PeekRequest *request, FunctionCallInfo fcinfo,
 	bool		lower_inclusive;
 	bool		upper_inclusive;
 
-	values_from_row(fcinfo, FIRST_REQUEST_ARG + REQUEST_KEY, "key", arrangement, 0,
+	values_from_row(fcinfo, REQUEST_ARG(KEY), "key", arrangement, 0,
 					estate, &key);
-	if (values_from_rows(fcinfo, FIRST_REQUEST_ARG + REQUEST_KEYS, arrangement, estate,
+	if (values_from_rows(fcinfo, REQUEST_ARG(KEYS), arrangement, estate,
 						 &request->keys))
 	{
 		if (key.given)
@@ -174,11 +174,11 @@ set_keys(PeekRequest *request, FunctionCallInfo fcinfo,
 		request->keys.values = key.values;
 	}
 
-	values_from_row(fcinfo, FIRST_REQUEST_ARG + REQUEST_LOWER, "lower", arrangement,
+	values_from_row(fcinfo, REQUEST_ARG(LOWER), "lower", arrangement,
 					request->keys.width, estate, &lower);
-	values_from_row(fcinfo, FIRST_REQUEST_ARG + REQUEST_UPPER, "upper", arrangement,
+	values_from_row(fcinfo, REQUEST_ARG(UPPER), "upper", arrangement,
 					request->keys.width, estate, &upper);
-	bounds_argument(fcinfo, FIRST_REQUEST_ARG + REQUEST_BOUNDS, &lower_inclusive,
+	bounds_argument(fcinfo, REQUEST_ARG(BOUNDS), &lower_inclusive,
 					&upper_inclusive);
 	set_bound(request, &request->lower, &lower, lower_inclusive);
 	set_bound(request, &request->upper, &upper, upper_inclusive);
@@ -231,10 +231,10 @@ set_arguments(PeekRequest *request, FunctionCallInfo fcinfo,
 			  const Arrangement *arrangement)
 {
 	ParseState *pstate = expression_scope(arrangement->heap);
-	char	   *filter = text_argument(fcinfo, FIRST_REQUEST_ARG + REQUEST_FILTER);
-	char	   *order_by = text_argument(fcinfo, FIRST_REQUEST_ARG + REQUEST_ORDER_BY);
-	ArrayType  *args = PG_ARGISNULL(FIRST_REQUEST_ARG + REQUEST_ARGS) ? NULL :
-		PG_GETARG_ARRAYTYPE_P(FIRST_REQUEST_ARG + REQUEST_ARGS);
+	char	   *filter = text_argument(fcinfo, REQUEST_ARG(FILTER));
+	char	   *order_by = text_argument(fcinfo, REQUEST_ARG(ORDER_BY));
+	ArrayType  *args = PG_ARGISNULL(REQUEST_ARG(ARGS)) ? NULL :
+		PG_GETARG_ARRAYTYPE_P(REQUEST_ARG(ARGS));
 
 	set_keys(request, fcinfo, arrangement);
 	request->quals = expression_filter(pstate, filter, args);
@@ -247,15 +247,15 @@ set_arguments(PeekRequest *request, FunctionCallInfo fcinfo,
 		request->matches_nothing = true;
 
 	request->row_limit = row_count_argument(fcinfo,
-											FIRST_REQUEST_ARG + REQUEST_ROW_LIMIT, -1,
+											REQUEST_ARG(ROW_LIMIT), -1,
 											ERRCODE_INVALID_ROW_COUNT_IN_LIMIT_CLAUSE,
 											"row_limit");
 	request->row_offset = row_count_argument(fcinfo,
-											 FIRST_REQUEST_ARG + REQUEST_ROW_OFFSET, 0,
+											 REQUEST_ARG(ROW_OFFSET), 0,
 											 ERRCODE_INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE,
 											 "row_offset");
-	request->backward = !PG_ARGISNULL(FIRST_REQUEST_ARG + REQUEST_BACKWARD) &&
-		PG_GETARG_BOOL(FIRST_REQUEST_ARG + REQUEST_BACKWARD);
+	request->backward = !PG_ARGISNULL(REQUEST_ARG(BACKWARD)) &&
+		PG_GETARG_BOOL(REQUEST_ARG(BACKWARD));
 }
 
 /*

@@ -35,8 +35,8 @@ typedef enum RequestArgument
 	REQUEST_BACKWARD
 } RequestArgument;
 
-/* Where the common arguments begin in every function that has them. */
-#define FIRST_REQUEST_ARG	2
+/* The common arguments begin at number 2 in every function that has them. */
+#define REQUEST_ARG(name)	(2 + REQUEST_##name)
 
 extern Arrangement *request_arrangement(FunctionCallInfo fcinfo, int argno,
 										Oid rowtype);

@@ -500,11 +500,13 @@ all_rows_fit(const KeyRows *rows, int number, Oid type)
  * type comes first because untyped literals are of it.
  */
 static Oid
-common_key_type(const Arrangement *arrangement, const KeyRows *rows, int number)
+common_key_type(const Arrangement *arrangement, const KeyRows *rows,
+				int number)
 {
 	const ArrangementColumn *column = &arrangement->columns[number];
 	Oid			own = is_polymorphic(column) ? column->type : column->opcintype;
-	Oid			first = shape_column_type(linitial(rows->all_shapes), number);
+	Oid			first = shape_column_type(linitial(rows->all_shapes),
+										  number);
 	bool		mixed = false;
 	ListCell   *lc;
 
@@ -517,8 +519,9 @@ common_key_type(const Arrangement *arrangement, const KeyRows *rows, int number)
 		return own;
 	foreach(lc, rows->all_shapes)
 	{
-		Oid			type = getBaseType(shape_column_type(lfirst(lc), number));
+		Oid			type = shape_column_type(lfirst(lc), number);
 
+		type = getBaseType(type);
 		if (family_compares(column, type) && all_rows_fit(rows, number, type))
 			return type;
 	}

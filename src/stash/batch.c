@@ -48,6 +48,10 @@ StaticAssertDecl(sizeof(BatchHeader) == 64, "the head of a batch has holes");
 /* Where the entries begin in a payload, its varlena header included. */
 #define ENTRIES_OFFSET	(VARHDRSZ + sizeof(BatchHeader))
 
+/* The shortest row has a header and nothing else. */
+#define MIN_ROW_LEN \
+	(offsetof(MinimalTupleData, t_bits) - MINIMAL_TUPLE_DATA_OFFSET)
+
 /* The longest number takes ten bytes of seven bits. */
 #define MAX_NUMBER_LEN	10
 
@@ -132,7 +136,8 @@ batch_encoder_add(BatchEncoder *encoder, const Entry *entry)
 			needed * 2 : needed + needed / 8;
 
 		if (encoder->data == NULL)
-			encoder->data = MemoryContextAllocHuge(encoder->context, allocated);
+			encoder->data = MemoryContextAllocHuge(encoder->context,
+												   allocated);
 		else
 			encoder->data = repalloc_huge(encoder->data, allocated);
 		encoder->allocated = allocated;
@@ -141,7 +146,8 @@ batch_encoder_add(BatchEncoder *encoder, const Entry *entry)
 	to = encoder->data + encoder->used;
 	to = put_number(to, entry->copies);
 	to = put_number(to, row_len);
-	memcpy(to, (const char *) &entry->row + MINIMAL_TUPLE_DATA_OFFSET, row_len);
+	memcpy(to, (const char *) &entry->row + MINIMAL_TUPLE_DATA_OFFSET,
+		   row_len);
 	encoder->used = to + row_len - encoder->data;
 
 	encoder->header.num_entries++;
@@ -210,7 +216,8 @@ batch_encoder_finish(BatchEncoder *encoder, const BatchPlace *place,
  * Decompressed entries live in the current context.
  */
 const char *
-batch_decoder_open(BatchDecoder *decoder, const bytea *payload, int num_columns)
+batch_decoder_open(BatchDecoder *decoder, const bytea *payload,
+				   int num_columns)
 {
 	Size		size = VARSIZE_ANY_EXHDR(payload);
 	const char *data = VARDATA_ANY(payload);
@@ -313,7 +320,7 @@ batch_decoder_next(BatchDecoder *decoder, EntryBuffer *buffer, Entry **entry)
 		return "has wrong counts";
 	next = get_number(next, decoder->end, &row_len);
 	if (next == NULL || row_len > (uint64) (decoder->end - next) ||
-		row_len < offsetof(MinimalTupleData, t_bits) - MINIMAL_TUPLE_DATA_OFFSET)
+		row_len < MIN_ROW_LEN)
 		return "has a row of a wrong length";
 
 	size = MAXALIGN(ENTRY_ROW_OFFSET + MINIMAL_TUPLE_DATA_OFFSET + row_len);

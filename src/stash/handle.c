@@ -332,7 +332,8 @@ outcome_insert(const OutcomeRow *row)
 	values[OUTCOME_HANDLE - 1] = UUIDPGetDatum(&row->handle);
 	values[OUTCOME_STASH - 1] = UUIDPGetDatum(&row->stash);
 	values[OUTCOME_STATE - 1] = CStringGetTextDatum(row->state);
-	values[OUTCOME_KIND - 1] = text_or_null(row->kind, &nulls[OUTCOME_KIND - 1]);
+	values[OUTCOME_KIND - 1] =
+		text_or_null(row->kind, &nulls[OUTCOME_KIND - 1]);
 	values[OUTCOME_NUM_ROWS - 1] = Int64GetDatum(row->num_rows);
 	values[OUTCOME_ANSWER_BYTES - 1] = Int64GetDatum(row->answer_bytes);
 	values[OUTCOME_STORED_BYTES - 1] = Int64GetDatum(row->stored_bytes);
@@ -394,8 +395,9 @@ load_row(const char *table_name, const pg_uuid_t *handle, Snapshot snapshot)
 	index_rescan(scan, &key, 1, NULL, 0);
 	if (index_getnext_slot(scan, ForwardScanDirection, slot))
 	{
-		result = MakeSingleTupleTableSlot(CreateTupleDescCopy(RelationGetDescr(table)),
-										  &TTSOpsHeapTuple);
+		TupleDesc	desc = CreateTupleDescCopy(RelationGetDescr(table));
+
+		result = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
 		ExecCopySlot(result, slot);
 		slot_getallattrs(result);
 	}
