@@ -52,9 +52,8 @@ extern Oid	stash_owner(void);
 extern bool stash_is_writable(void);
 extern void stash_new_handle(pg_uuid_t *handle);
 extern char *stash_handle_text(const pg_uuid_t *handle);
-pg_noreturn extern void error_handle_taken(const pg_uuid_t *handle)
-			pg_attribute_noreturn();
-extern void error_no_such_peek(const pg_uuid_t *handle);
+pg_noreturn extern void error_handle_taken(const pg_uuid_t *handle);
+pg_noreturn extern void error_no_such_peek(const pg_uuid_t *handle);
 extern void stash_write_batch(const pg_uuid_t *handle, int worker,
 							  int64 first_row, int64 num_rows,
 							  int64 answer_bytes, bytea *payload);

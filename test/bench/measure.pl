@@ -447,6 +447,16 @@ sub measure_drain
 
 # 3. Small answers
 
+# Writes a script of pgbench.
+sub write_script
+{
+	my ($file, @lines) = @_;
+
+	open my $out, '>', $file or die "$file: $!\n";
+	print $out map { "$_\n" } @lines;
+	close $out;
+}
+
 # The milliseconds of one run of a statement, by pgbench.
 sub pgbench
 {
@@ -489,9 +499,8 @@ sub measure_small
 		{
 			my $file = "$dir/$key";
 
-			open my $out, '>', $file or die "$file: $!\n";
-			print $out "\\set id random(1, 990000)\n$statements{$key};\n";
-			close $out;
+			write_script($file, '\set id random(1, 990000)',
+				"$statements{$key};");
 			foreach my $mode (qw(simple prepared))
 			{
 				$what{"$key $mode"} = sub { pgbench($file, $mode, $runs) };
@@ -538,7 +547,11 @@ sub measure_memory
 	my @rows = ([ '', 'answer', 'peak memory', 'temporary files', 'stored',
 		'seconds', 'at most 16 MB' ]);
 
+	my $handle = '';
+	my $submit = "SELECT peek_submit('wide_pkey', $options)";
+
 	foreach my $statement (
+		"COPY (SELECT peek_fetch(NULL::wide, 'handle')) TO STDOUT",
 		"COPY (SELECT peek(NULL::wide, 'wide_pkey', $options)) TO STDOUT",
 		"COPY (SELECT * FROM peek(NULL::wide, 'wide_pkey', $options)) TO STDOUT",
 		'COPY (SELECT * FROM wide ORDER BY id) TO STDOUT')
@@ -553,9 +566,11 @@ sub measure_memory
 		my $before = $temp_bytes->();
 
 		# other sessions clean up and count: the measured one starts with nothing
-		$watcher->run("VACUUM $BATCHES", 'CHECKPOINT');
 		my $old = stat_now($watcher);
-		my ($memory, $seconds) = $session->peak_memory($statement);
+		($handle) = $watcher->run($submit) if $statement =~ /peek_fetch/;
+		$watcher->run("VACUUM $BATCHES", 'CHECKPOINT');
+		my ($memory, $seconds) =
+			$session->peak_memory($statement =~ s/'handle'/'$handle'/r);
 		my $new = stat_now($watcher);
 		my $temp = $temp_bytes->() - $before;
 		my $answer = $new->{answer_bytes} - $old->{answer_bytes};
@@ -569,6 +584,7 @@ sub measure_memory
 			$mine ? sprintf('%.0f MB', $stored / $MB) : '',
 			sprintf('%.1f', $seconds),
 			$mine ? verdict($memory / 1024, 16) : '' ];
+		release_all($watcher) if $statement =~ /peek_fetch/;
 		$session->end;
 		$watcher->end;
 	}
@@ -577,7 +593,279 @@ sub measure_memory
 		"The most memory that the backend had of its own (RssAnon, looked at",
 		"every 20 ms) above\nwhat it had before; the bytes of temporary files",
 		"(`temp_bytes` of `pg_stat_database`).  One\nrun of each, by a",
-		"superuser, who may raise `max_result_size`.");
+		"superuser, who may raise `max_result_size`.  What peek_fetch reads was kept",
+		"by another session.");
+	say_statements('the kept answer' => $submit);
+	say_table(@rows);
+}
+
+
+# 5. Pages by handle
+
+# The processor time of one run of a statement in milliseconds: of a prepared
+# one whose rows go to the client, and of one in a loop of PL/pgSQL.
+sub page_cpu
+{
+	my ($session, $name, $statement, $runs) = @_;
+	my $looped = $statement =~ s/^SELECT/PERFORM/r;
+	my $loop = "DO \$\$ BEGIN FOR i IN 1..$runs LOOP $looped; END LOOP; END \$\$";
+
+	return (
+		cpu => $session->seconds(("EXECUTE $name") x $runs)->{cpu} * 1000 / $runs,
+		inside => $session->seconds($loop)->{cpu} * 1000 / $runs);
+}
+
+# Buffers that a statement looks at, planning left out.
+sub buffers
+{
+	my ($session, $statement) = @_;
+
+	# the first run fills caches
+	foreach (1, 2)
+	{
+		my @plan = $session->run(
+			"EXPLAIN (ANALYZE, BUFFERS, COSTS off) $statement");
+		my ($line) = grep { /^ *(Buffers: |Planning:)/ } @plan;
+
+		next if $_ == 1;
+		return 0 if $line !~ /Buffers: shared(.*)/;
+		my $sum = 0;
+		my $shared = $1 =~ s/,.*//r;
+		$sum += $1 while $shared =~ /(?:hit|read)=(\d+)/g;
+		return $sum;
+	}
+}
+
+sub submit_rows
+{
+	my ($codec) = @_;
+
+	return "SELECT peek_submit('rows_pkey', "
+		. qq{options => '{"stash_compression": "$codec"}')};
+}
+
+sub measure_pages
+{
+	my ($session) = @_;
+	my $dir = tempdir(CLEANUP => 1);
+	my $runs = 150;
+	my $places = [ [ '0', 0 ], [ '10 %', 100_000 ], [ '50 %', 500_000 ],
+		[ '99.99 %', 999_900 ] ];
+	my %handle = map { $_ => $session->run(submit_rows($_)) } qw(lz4 none);
+	my %statement = (
+		'keyset, columns' => 'SELECT * FROM rows WHERE id > %d ORDER BY id LIMIT 100',
+		'keyset, row' => 'SELECT rows FROM rows WHERE id > %d ORDER BY id LIMIT 100',
+		(map {
+			("$_, FROM" =>
+				"SELECT * FROM peek_fetch(NULL::rows, '$handle{$_}', %d, 100)",
+			"$_, select list" =>
+				"SELECT peek_fetch(NULL::rows, '$handle{$_}', %d, 100)")
+		} qw(lz4 none)));
+	my $offset = 'SELECT * FROM rows ORDER BY id OFFSET 900000 LIMIT 100';
+	my $number = 0;
+	my (%what, %buffers);
+
+	# one that does nothing but fetch pages
+	my $reader = Session->new;
+
+	foreach my $key (keys %statement)
+	{
+		foreach (@$places)
+		{
+			my ($place, $row) = @$_;
+			my $sql = sprintf $statement{$key}, $row;
+			my $name = 'page' . $number++;
+
+			write_script("$dir/$name", "$sql;");
+			$buffers{"$key, $place"} = buffers($reader, $sql);
+			$reader->run("PREPARE $name AS $sql");
+			$what{"$key, $place"} = sub {
+				return { client => pgbench("$dir/$name", 'prepared', $runs),
+					page_cpu($reader, $name, $sql, $runs) };
+			};
+		}
+	}
+	foreach (qw(lz4 none))
+	{
+		my $file = "$dir/$_";
+
+		write_script($file, sprintf("$statement{\"$_, FROM\"};", 900_000));
+		$what{"$_ at 90 %"} = sub { pgbench($file, 'prepared', $runs) };
+	}
+	write_script("$dir/offset", "$offset;");
+	$what{offset} = sub { pgbench("$dir/offset", 'prepared', 3) };
+
+	my %values = rounds(%what);
+	my @table = ([ '', 'ms', 'to keyset', 'CPU ms', 'to keyset', 'at most 2',
+		'CPU ms inside', 'to keyset', 'buffers' ]);
+	my @spread = ([ '', 'ms', 'CPU ms', 'CPU ms inside', 'at most 1.3' ]);
+	my @fields = qw(client cpu inside);
+
+	foreach my $key ('lz4, FROM', 'none, FROM', 'keyset, columns',
+		'lz4, select list', 'none, select list', 'keyset, row')
+	{
+		my $other = $key =~ /FROM|columns/ ? 'keyset, columns' : 'keyset, row';
+		my (%medians, %spread);
+
+		foreach (@$places)
+		{
+			my ($place) = @$_;
+			my $mine = $values{"$key, $place"};
+			my $plain = $values{"$other, $place"};
+			my @line = ("$key, $place");
+			my $worst = 0;
+
+			foreach my $field (@fields)
+			{
+				my @ratios = field_ratios($field, $mine, $plain);
+
+				push @{ $medians{$field} }, median(field($field, $mine));
+				push @line, summary('%.3f', field($field, $mine)),
+					$key eq $other ? '1' : summary('%.2f', @ratios);
+				$worst = median(@ratios)
+					if $field ne 'inside' && median(@ratios) > $worst;
+
+				# met only if both clocks say so
+				push @line, $key eq $other ? '' : verdict($worst, 2)
+					if $field eq 'cpu';
+			}
+			push @table, [ @line, $buffers{"$key, $place"} ];
+		}
+		foreach my $field (@fields)
+		{
+			my @sorted = sort { $a <=> $b } @{ $medians{$field} };
+
+			$spread{$field} = $sorted[-1] / $sorted[0];
+		}
+		push @spread, [ $key, map({ sprintf '%.2f', $spread{$_} } @fields),
+			$key =~ /keyset/ ? '' : verdict($spread{cpu}, 1.3) ];
+	}
+
+	say_section('A page of a kept answer',
+		"100 rows by handle of the answer to all of `rows`, from row 0, 100000,",
+		"500000 and 999900\n(0, 10, 50, 99.99 %).  \"ms\" is what pgbench with",
+		"one client sees in its query mode\n\"prepared\"; \"CPU ms\" is the",
+		"processor time of the backend for an `EXECUTE` of the same\nstatement.",
+		"Both send the rows to the client.  \"CPU ms inside\" is that of the same",
+		"in a loop of\nPL/pgSQL (`PERFORM`), which sends nothing.  The backends do",
+		"nothing but fetch pages.  Buffers\nare those of `EXPLAIN (ANALYZE,",
+		"BUFFERS)`, hit and read, planning left out.  Each ratio is one\nto the",
+		"keyset page of the same place that returns the same.");
+	say_statements(
+		(map { ("the answer, $_" => submit_rows($_)) } qw(lz4 none)),
+		'FROM' => 'SELECT * FROM peek_fetch(NULL::rows, handle, from_row, 100)',
+		'keyset, columns' => 'SELECT * FROM rows WHERE id > from_row ORDER BY id LIMIT 100',
+		'select list' => 'SELECT peek_fetch(NULL::rows, handle, from_row, 100)',
+		'keyset, row' => 'SELECT rows FROM rows WHERE id > from_row ORDER BY id LIMIT 100');
+	say_table(@table);
+	say_line("\nThe slowest of the four places to the fastest, by the medians; the",
+		"verdict goes by \"CPU ms\":");
+	say_table(@spread);
+
+	say_line("\nThe same page at 90 % (from row 900000, FROM), and by OFFSET, in",
+		"the query mode \"prepared\":");
+	say_statements('OFFSET' => $offset);
+	say_table([ '', 'ms', 'OFFSET, ms', 'times slower', 'at least 100' ],
+		map {
+			my @mine = @{ $values{"$_ at 90 %"} };
+			my @ratios = ratios($values{offset}, \@mine);
+
+			[ $_, summary('%.3f', @mine),
+				summary('%.1f', @{ $values{offset} }), summary('%.0f', @ratios),
+				median(@ratios) >= 100 ? 'yes' : 'no' ]
+		} qw(lz4 none));
+
+	$reader->end;
+	release_all($session);
+}
+
+# Nothing is kept any more.
+sub release_all
+{
+	my ($session) = @_;
+
+	$session->run('SELECT peek_release(handle) FROM peekstash.peeks',
+		'VACUUM peekstash.handle, peekstash.outcome, ' . $BATCHES);
+}
+
+
+# 6. Submitting
+
+sub submit
+{
+	my ($session, $statement, $empty) = @_;
+
+	$session->run("TRUNCATE $BATCHES") if $empty;
+	$session->run('CHECKPOINT');
+	my $seconds = $session->seconds($statement);
+	release_all($session);
+	return $seconds;
+}
+
+sub measure_submit
+{
+	my ($session) = @_;
+	my $query = 'SELECT * FROM rows ORDER BY id';
+	my @answers = map { ([ $_, 'empty' ], [ $_, 'used' ]) } qw(lz4 none);
+	my %values = rounds(
+		# one after the other: what the first leaves, the second uses again
+		(map {
+			my $statement = submit_rows($_);
+
+			$_ => sub {
+				my $empty = submit($session, $statement, 1);
+
+				return { empty => $empty,
+					used => submit($session, $statement, 0) };
+			}
+		} qw(lz4 none)),
+		cursor => sub { cursor($session, $query) },
+		table => sub { table($session, $query) });
+	my @rows = ([ '', 'seconds', 'to the cursor', 'to the table',
+		'CPU seconds', 'to the cursor', 'to the table', 'at most 0.75',
+		'at most 0.6' ]);
+
+	foreach my $codec (qw(lz4 none))
+	{
+		foreach my $state (qw(empty used))
+		{
+			$values{"$codec, $state"} =
+				[ map { $_->{$state} } @{ $values{$codec} } ];
+		}
+	}
+	foreach my $key ('lz4, empty', 'lz4, used', 'none, empty', 'none, used',
+		'cursor', 'table')
+	{
+		my $mine = $values{$key};
+		my @row = ($key);
+		my $worst = 0;
+
+		foreach my $field (qw(seconds cpu))
+		{
+			push @row, summary('%.3f', field($field, $mine));
+			foreach my $other (qw(cursor table))
+			{
+				my @ratios = field_ratios($field, $mine, $values{$other});
+
+				push @row, $other eq $key ? '1' : summary('%.2f', @ratios);
+				$worst = median(@ratios)
+					if $other eq 'cursor' && median(@ratios) > $worst;
+			}
+		}
+		# met only if both clocks say so
+		push @row, $key =~ /,/ ?
+			(verdict($worst, 0.75), verdict($worst, 0.6)) : ('', '');
+		push @rows, \@row;
+	}
+
+	say_section('A million rows, kept',
+		"Seconds of the statement, its commit included, until the client has",
+		"the handle.  \"Empty\" and\n\"used\" as above.");
+	say_statements(
+		'lz4' => submit_rows('lz4'),
+		'none' => submit_rows('none'),
+		'cursor' => "DECLARE c CURSOR WITH HOLD FOR $query; COMMIT",
+		'table' => "CREATE UNLOGGED TABLE x AS $query");
 	say_table(@rows);
 }
 
@@ -591,6 +879,10 @@ print "   walk and stash\n";
 measure_walk($session);
 print "   whole answers\n";
 measure_drain($session);
+print "   pages of a kept answer\n";
+measure_pages($session);
+print "   keeping an answer\n";
+measure_submit($session);
 $session->end;
 print "   small answers\n";
 measure_small();

@@ -148,8 +148,16 @@ sub operand
 sub function_atom
 {
 	my ($column) = @_;
-	my $text = pick(@{ $functions{ $column->{type} } });
+	my @texts = @{ $functions{ $column->{type} } };
+	my $text;
 
+	# Where different strings can be equal, plain SQL is no judge of these:
+	# PostgreSQL 15 takes c ~>=~ 'a' for implied by c = 'b', which 'B' is, too.
+	@texts = grep { !/~/ } @texts
+	  if defined $column->{own_collation}
+	  && $column->{own_collation} eq 'diff_ci';
+
+	$text = pick(@texts);
 	$text =~ s/%c/$column->{expr}/g;
 	return both($text);
 }

@@ -121,7 +121,7 @@ BEGIN
 		  EXCEPT ALL
 		  SELECT g, r FROM unnest(groups, wanted) AS o(g, r)) AS d;
 	IF bad.n > 0 THEN
-		RETURN format('%s of %s rows are not where they belong, the first in group %s at row %s',
+		RETURN format('%s of %s rows are misplaced, the first in group %s at row %s',
 					  bad.n, num_rows, bad.g,
 					  greatest(array_position(groups, bad.g) - 1 - start, 0));
 	END IF;

@@ -54,6 +54,7 @@ sub column
 		expr => $name,
 		type => $type,
 		collation => $collation,
+		own_collation => $collation || '',
 		value => sub { $_[0]->{$name} },
 	};
 }
