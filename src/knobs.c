@@ -93,7 +93,7 @@ static const Knob knob_table[] = {
 		"stash_batch_size", KNOB_INT, NULL,
 		"Sets the size of the batches in which an answer is stashed.",
 		"What has been held when stash_threshold is exceeded is cut up into batches of this size, too.",
-		KNOB(stash_batch_size), 128 * 1024, 1, 512 * MB,
+		KNOB(stash_batch_size), 64 * 1024, 1, 512 * MB,
 		PGC_USERSET, GUC_UNIT_BYTE, false, 0
 	},
 	{

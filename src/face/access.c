@@ -181,7 +181,7 @@ raise_stored_error(const OutcomeRow *outcome)
  * Anything else is an error, never an empty answer.
  */
 StoredPeek *
-load_readable(const pg_uuid_t *handle, bool with_tail)
+load_readable(const pg_uuid_t *handle, int64 end_row)
 {
 	StoredPeek *peek = palloc(sizeof(StoredPeek));
 	PeekInFlight in_flight;
@@ -190,7 +190,7 @@ load_readable(const pg_uuid_t *handle, bool with_tail)
 
 	check_stash_readable();
 	flying = find_in_flight(handle, may_own, &in_flight);
-	if (!handle_load(handle, peek, may_read, with_tail) ||
+	if (!handle_load(handle, peek, may_read, end_row) ||
 		!handle_is_current(&peek->handle) || !peek->has_outcome)
 	{
 		if (flying)

@@ -30,6 +30,6 @@ extern bool may_anybody(const HandleRow *row);
 extern bool find_in_flight(const pg_uuid_t *handle, bool (*may) (Oid owner),
 						   PeekInFlight *in_flight);
 extern bool has_expired(const StoredPeek *peek);
-extern StoredPeek *load_readable(const pg_uuid_t *handle, bool with_tail);
+extern StoredPeek *load_readable(const pg_uuid_t *handle, int64 end_row);
 
 #endif							/* PEEKSTASH_ACCESS_H */

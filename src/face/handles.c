@@ -20,6 +20,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
+#include "common/int.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "drive/driver.h"
@@ -85,7 +86,7 @@ is_repetition(const pg_uuid_t *handle, const bytea *digest)
 {
 	StoredPeek	peek;
 
-	if (!handle_load(handle, &peek, may_anybody, false))
+	if (!handle_load(handle, &peek, may_anybody, WITHOUT_TAIL))
 		return false;
 	if (peek.handle.owner == GetUserId())
 	{
@@ -230,6 +231,17 @@ fetch_rows_end(Datum arg)
 	stash_page_close(rows->page);
 }
 
+/* The row behind the last that a page may have; max_rows -1 = all. */
+static int64
+page_end(int64 from_row, int64 max_rows)
+{
+	int64		end;
+
+	if (max_rows < 0 || pg_add_s64_overflow(from_row, max_rows, &end))
+		return PG_INT64_MAX;
+	return end;
+}
+
 static FetchRows *
 fetch_rows_begin(FunctionCallInfo fcinfo, const pg_uuid_t *handle,
 				 int64 from_row, int64 max_rows, int64 max_bytes,
@@ -240,7 +252,7 @@ fetch_rows_begin(FunctionCallInfo fcinfo, const pg_uuid_t *handle,
 	PeekKnobs	knobs;
 
 	knobs_resolve(&knobs, NULL, NULL);
-	rows->peek = load_readable(handle, true);
+	rows->peek = load_readable(handle, page_end(from_row, max_rows));
 	description = handle_description(&rows->peek->handle);
 	check_columns(desc, description->desc, wanted_by);
 	row_former_init(&rows->former, desc, description->desc);
@@ -372,7 +384,7 @@ peek_fetch_json(PG_FUNCTION_ARGS)
 	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
 	int64		from_row = count_argument(fcinfo, 1, 0, "from_row");
 	int64		max_rows = count_argument(fcinfo, 2, -1, "max_rows");
-	StoredPeek *peek = load_readable(handle, true);
+	StoredPeek *peek = load_readable(handle, page_end(from_row, max_rows));
 	RowDescription *description = handle_description(&peek->handle);
 	RowFormer	former;
 	FetchRows	rows = {0};
@@ -580,7 +592,7 @@ peek_wait(PG_FUNCTION_ARGS)
 		bool		flying = find_in_flight(handle, may_own, &in_flight);
 		int64		left;
 
-		if (handle_load(handle, &peek, may_read, false) &&
+		if (handle_load(handle, &peek, may_read, WITHOUT_TAIL) &&
 			handle_is_current(&peek.handle) && peek.has_outcome)
 			PG_RETURN_TEXT_P(cstring_to_text(peek.outcome.state));
 		if (!flying)
@@ -630,7 +642,7 @@ peek_release(PG_FUNCTION_ARGS)
 
 	PreventCommandIfReadOnly("peek_release()");
 	check_stash_readable();
-	if (!handle_load(handle, &peek, may_release, false))
+	if (!handle_load(handle, &peek, may_release, WITHOUT_TAIL))
 		PG_RETURN_BOOL(false);
 	xact_register();
 	quota_look(peek.handle.charged_to);
@@ -655,7 +667,7 @@ peek_touch(PG_FUNCTION_ARGS)
 
 	PreventCommandIfReadOnly("peek_touch()");
 	knobs_resolve(&knobs, NULL, NULL);
-	peek = load_readable(handle, false);
+	peek = load_readable(handle, WITHOUT_TAIL);
 	if (!may_own(peek->handle.owner))
 		error_no_such_peek(handle);
 
@@ -694,7 +706,7 @@ peek_grant(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("role with OID %u does not exist", PG_GETARG_OID(1))));
 	PreventCommandIfReadOnly("peek_grant()");
-	peek = load_readable(handle, false);
+	peek = load_readable(handle, WITHOUT_TAIL);
 	if (!may_own(peek->handle.owner))
 		error_no_such_peek(handle);
 	if (!handle_grant(handle, PG_GETARG_OID(1)))

@@ -207,7 +207,7 @@ peek_status(PG_FUNCTION_ARGS)
 
 	check_stash_readable();
 	flying = find_in_flight(handle, may_see_running, &in_flight);
-	if (handle_load(handle, &peek, may_see_status, false) &&
+	if (handle_load(handle, &peek, may_see_status, WITHOUT_TAIL) &&
 		handle_is_current(&peek.handle) && peek.has_outcome)
 		status_of_stored(&row, &peek);
 	else if (flying)
@@ -226,7 +226,7 @@ Datum
 peek_columns(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	StoredPeek *peek = load_readable(handle_argument(fcinfo, 0), false);
+	StoredPeek *peek = load_readable(handle_argument(fcinfo, 0), WITHOUT_TAIL);
 	TupleDesc	desc = handle_description(&peek->handle)->desc;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -276,7 +276,7 @@ Datum
 peek_batches(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	StoredPeek *peek = load_readable(handle_argument(fcinfo, 0), true);
+	StoredPeek *peek = load_readable(handle_argument(fcinfo, 0), WITH_TAIL);
 	BatchInfo	tail = {0};
 
 	InitMaterializedSRF(fcinfo, 0);

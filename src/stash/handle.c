@@ -483,7 +483,7 @@ load_handle(TupleTableSlot *slot, HandleRow *row)
 }
 
 static void
-load_outcome(TupleTableSlot *slot, OutcomeRow *row, bool with_tail)
+load_outcome(TupleTableSlot *slot, OutcomeRow *row, int64 end_row)
 {
 	Datum	   *values;
 	Datum	   *datums = slot->tts_values;
@@ -502,7 +502,8 @@ load_outcome(TupleTableSlot *slot, OutcomeRow *row, bool with_tail)
 	for (int i = 0; i < row->num_workers; i++)
 		row->worker_rows[i] = DatumGetInt64(values[i]);
 	row->tail_num_rows = DatumGetInt64(datums[OUTCOME_TAIL_NUM_ROWS - 1]);
-	row->tail = !with_tail || slot->tts_isnull[OUTCOME_TAIL_ROWS - 1] ? NULL :
+	row->tail = end_row <= row->num_rows - row->tail_num_rows ||
+		slot->tts_isnull[OUTCOME_TAIL_ROWS - 1] ? NULL :
 		DatumGetByteaPCopy(datums[OUTCOME_TAIL_ROWS - 1]);
 	row->stash_reason = slot_text(slot, OUTCOME_STASH_REASON);
 	row->finished_at = DatumGetTimestampTz(datums[OUTCOME_FINISHED_AT - 1]);
@@ -519,7 +520,7 @@ load_outcome(TupleTableSlot *slot, OutcomeRow *row, bool with_tail)
  */
 bool
 handle_load(const pg_uuid_t *handle, StoredPeek *peek, HandleCheck may_see,
-			bool with_tail)
+			int64 end_row)
 {
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	TupleTableSlot *slot;
@@ -541,7 +542,7 @@ handle_load(const pg_uuid_t *handle, StoredPeek *peek, HandleCheck may_see,
 		if (slot != NULL)
 		{
 			peek->has_outcome = true;
-			load_outcome(slot, &peek->outcome, with_tail);
+			load_outcome(slot, &peek->outcome, end_row);
 			ExecDropSingleTupleTableSlot(slot);
 		}
 	}

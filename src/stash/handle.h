@@ -89,13 +89,20 @@ typedef struct StoredPeek
 typedef void (*StashUsageCallback) (Oid charged_to, int64 peeks, int64 bytes,
 									void *arg);
 
+/*
+ * The tail is as large as a reader may hold, so it is loaded only for rows up
+ * to an end that lies in it: for all rows, or for none.
+ */
+#define WITH_TAIL		PG_INT64_MAX
+#define WITHOUT_TAIL	((int64) -1)
+
 /* May the current role see what is stored under a handle? */
 typedef bool (*HandleCheck) (const HandleRow *row);
 
 extern bool handle_insert(const HandleRow *row);
 extern void outcome_insert(const OutcomeRow *row);
 extern bool handle_load(const pg_uuid_t *handle, StoredPeek *peek,
-						HandleCheck may_see, bool with_tail);
+						HandleCheck may_see, int64 end_row);
 extern bool handle_exists(const pg_uuid_t *handle);
 extern bool handle_has_stash(const pg_uuid_t *handle,
 							 const pg_uuid_t *stash);

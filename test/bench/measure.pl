@@ -593,7 +593,7 @@ sub measure_memory
 		"The most memory that the backend had of its own (RssAnon, looked at",
 		"every 20 ms) above\nwhat it had before; the bytes of temporary files",
 		"(`temp_bytes` of `pg_stat_database`).  One\nrun of each, by a",
-		"superuser, who may raise `max_result_size`.  What peek_fetch reads was kept",
+		"superuser, who may raise `max_result_size`.  What\npeek_fetch reads was kept",
 		"by another session.");
 	say_statements('the kept answer' => $submit);
 	say_table(@rows);
