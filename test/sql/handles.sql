@@ -528,6 +528,32 @@ SELECT error('SELECT * FROM peek_page(NULL::few, ''t'')');
 SELECT error('SELECT * FROM peek_page(NULL::swapped, ''t'')');
 SELECT error('SELECT * FROM peek_page(NULL::t, options => ''{"background": true}'')');
 
+-- A handle that is released and used again under a cursor is the end of what
+-- the cursor reads: the rows of the other answer are never read as its rows
+CREATE TABLE wide_bytes (v bytea PRIMARY KEY);
+CREATE TABLE big_numbers (v bigint PRIMARY KEY);
+INSERT INTO wide_bytes SELECT int8send(i) FROM generate_series(1, 100) i;
+INSERT INTO big_numbers SELECT (i::bigint << 32) | (40000 << 2) FROM generate_series(1, 100) i;
+SET peekstash.read_batch_size = 1;
+BEGIN;
+SELECT peek_submit('wide_bytes', options => o(47, '{"stash_threshold": 0, "stash_batch_size": 1}')) = h(47);
+DECLARE reader CURSOR FOR SELECT (peek_fetch(NULL::wide_bytes, h(47))).v;
+FETCH 2 FROM reader;
+SELECT peek_release(h(47));
+SELECT peek_submit('big_numbers', options => o(47, '{"stash_threshold": 0, "stash_batch_size": 1}')) = h(47);
+SELECT error('FETCH 1 FROM reader');
+ROLLBACK;
+-- also where the columns are the same
+BEGIN;
+SELECT peek_submit('big_numbers', options => o(47, '{"stash_threshold": 0, "stash_batch_size": 1}')) = h(47);
+DECLARE reader CURSOR FOR SELECT (peek_fetch(NULL::big_numbers, h(47))).v;
+FETCH 1 FROM reader;
+SELECT peek_release(h(47));
+SELECT peek_submit('big_numbers', backward => true, options => o(47, '{"stash_threshold": 0, "stash_batch_size": 1}')) = h(47);
+SELECT error('FETCH 1 FROM reader');
+ROLLBACK;
+RESET peekstash.read_batch_size;
+
 -- Nothing is left of what was released
 SELECT count(*) > 30 FROM peekstash.handle WHERE handle::text LIKE 'a0000000-0000-4000-8000-%';
 SELECT count(*) FROM peekstash.handle WHERE NOT peek_release(handle);
