@@ -486,7 +486,7 @@ quota_check_room(const PeekKnobs *knobs, Oid charged_to)
 	int64		role_bytes;
 	int64		role_peeks;
 
-	if (shared_lock == NULL)
+	if (!quota_load(stash_table("handle")))
 		quota_refresh_sums(charged_to);
 	quota_usage(stash_table("handle"), charged_to, &bytes, &role_bytes,
 				&role_peeks);
@@ -504,10 +504,8 @@ quota_check_room(const PeekKnobs *knobs, Oid charged_to)
 void
 quota_look(Oid charged_to)
 {
-	if (shared_lock == NULL)
+	if (!quota_load(stash_table("handle")))
 		quota_refresh_sums(charged_to);
-	else
-		(void) quota_load(stash_table("handle"));
 }
 
 /*
@@ -602,27 +600,46 @@ quota_remember_database(void)
 	(void) quota_load(stash_table("handle"));
 }
 
-/* Has anything been stored, or swept, in this database since the start? */
-bool
-quota_knows_database(Oid database)
+/* The databases that have counters, in the current context. */
+List *
+quota_databases(void)
 {
+	Oid		   *found = palloc(QUOTA_ENTRIES * sizeof(Oid));
+	int			count = 0;
+	List	   *databases = NIL;
 	HASH_SEQ_STATUS status;
 	QuotaEntry *entry;
-	bool		known = false;
 
 	LWLockAcquire(*shared_lock, LW_SHARED);
 	hash_seq_init(&status, shared_entries);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
-		if (entry->key.database == database)
-		{
-			known = true;
-			hash_seq_term(&status);
-			break;
-		}
+		if (count < QUOTA_ENTRIES)
+			found[count++] = entry->key.database;
 	}
 	LWLockRelease(*shared_lock);
-	return known;
+
+	for (int i = 0; i < count; i++)
+		databases = list_append_unique_oid(databases, found[i]);
+	pfree(found);
+	return databases;
+}
+
+/* Forget the counters of a database that has been dropped. */
+void
+quota_forget_database(Oid database)
+{
+	HASH_SEQ_STATUS status;
+	QuotaEntry *entry;
+
+	LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
+	hash_seq_init(&status, shared_entries);
+	while ((entry = hash_seq_search(&status)) != NULL)
+	{
+		if (entry->key.database == database)
+			(void) hash_search(shared_entries, &entry->key, HASH_REMOVE, NULL);
+	}
+	LWLockRelease(*shared_lock);
 }
 
 /* What this database has stored and in flight, committed or not. */
@@ -636,7 +653,7 @@ quota_stash_bytes(void)
 
 	if (!OidIsValid(table))
 		return 0;
-	if (shared_lock == NULL)
+	if (!quota_load(table))
 	{
 		ListCell   *lc;
 

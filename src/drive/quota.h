@@ -14,6 +14,7 @@
 #define PEEKSTASH_QUOTA_H
 
 #include "knobs.h"
+#include "nodes/pg_list.h"
 
 extern void quota_init(void);
 extern void quota_check_room(const PeekKnobs *knobs, Oid charged_to);
@@ -24,7 +25,8 @@ extern void quota_add_bytes(const PeekKnobs *knobs, Oid charged_to,
 extern void quota_freed(Oid charged_to, int64 peeks, int64 bytes, void *arg);
 extern bool quota_orphans_are_due(void);
 extern void quota_remember_database(void);
-extern bool quota_knows_database(Oid database);
+extern List *quota_databases(void);
+extern void quota_forget_database(Oid database);
 extern int64 quota_stash_bytes(void);
 extern int64 quota_disk_bytes(void);
 extern bool quota_is_unsettled(void);

@@ -317,15 +317,20 @@ peekstash_sweeper_main(Datum arg)
 	proc_exit(0);
 }
 
-/* The databases to visit in this round, in the current context. */
+/*
+ * The databases to visit in this round, in the current context: all, or those
+ * that have stored something, or had something to sweep, since the start.
+ */
 static List *
 launcher_databases(bool all)
 {
 	MemoryContext context = CurrentMemoryContext;
 	List	   *databases = NIL;
+	List	   *known = quota_databases();
 	Relation	pg_database;
 	TableScanDesc scan;
 	HeapTuple	tuple;
+	ListCell   *lc;
 
 	StartTransactionCommand();
 	(void) GetTransactionSnapshot();
@@ -334,19 +339,23 @@ launcher_databases(bool all)
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		Form_pg_database database = (Form_pg_database) GETSTRUCT(tuple);
-		MemoryContext old;
+		MemoryContext old = MemoryContextSwitchTo(context);
 
-		if (!database->datallowconn ||
-			(!all && !quota_knows_database(database->oid)))
-			continue;
-		old = MemoryContextSwitchTo(context);
-		databases = lappend_oid(databases, database->oid);
+		if (database->datallowconn &&
+			(all || list_member_oid(known, database->oid)))
+			databases = lappend_oid(databases, database->oid);
+
+		/* known before the look, so if it is there, it was seen */
+		known = list_delete_oid(known, database->oid);
 		MemoryContextSwitchTo(old);
 	}
 	table_endscan(scan);
 	table_close(pg_database, AccessShareLock);
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(context);
+
+	foreach(lc, known)
+		quota_forget_database(lfirst_oid(lc));
 	return databases;
 }
 
