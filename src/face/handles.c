@@ -194,19 +194,11 @@ peek_submit(PG_FUNCTION_ARGS)
 }
 
 static int64
-count_argument(FunctionCallInfo fcinfo, int argno, int64 not_given,
+fetch_argument(FunctionCallInfo fcinfo, int argno, int64 not_given,
 			   const char *argname)
 {
-	int64		value;
-
-	if (PG_ARGISNULL(argno))
-		return not_given;
-	value = PG_GETARG_INT64(argno);
-	if (value < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"%s\" must not be negative", argname)));
-	return value;
+	return count_argument(fcinfo, argno, not_given,
+						  ERRCODE_INVALID_PARAMETER_VALUE, argname);
 }
 
 /* Rows of a stored answer being returned one by one. */
@@ -287,9 +279,9 @@ fetch_from_arguments(FunctionCallInfo fcinfo, int argno, TupleDesc desc,
 					 const char *wanted_by)
 {
 	return fetch_rows_begin(fcinfo, handle_argument(fcinfo, argno),
-							count_argument(fcinfo, argno + 1, 0, "from_row"),
-							count_argument(fcinfo, argno + 2, -1, "max_rows"),
-							count_argument(fcinfo, argno + 3, -1, "max_bytes"),
+							fetch_argument(fcinfo, argno + 1, 0, "from_row"),
+							fetch_argument(fcinfo, argno + 2, -1, "max_rows"),
+							fetch_argument(fcinfo, argno + 3, -1, "max_bytes"),
 							desc, wanted_by);
 }
 
@@ -382,8 +374,8 @@ Datum
 peek_fetch_json(PG_FUNCTION_ARGS)
 {
 	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
-	int64		from_row = count_argument(fcinfo, 1, 0, "from_row");
-	int64		max_rows = count_argument(fcinfo, 2, -1, "max_rows");
+	int64		from_row = fetch_argument(fcinfo, 1, 0, "from_row");
+	int64		max_rows = fetch_argument(fcinfo, 2, -1, "max_rows");
 	StoredPeek *peek = load_readable(handle, page_end(from_row, max_rows));
 	RowDescription *description = handle_description(&peek->handle);
 	RowFormer	former;
@@ -454,8 +446,7 @@ static FirstPage *
 first_page_begin(FunctionCallInfo fcinfo)
 {
 	FirstPage  *page = palloc0(sizeof(FirstPage));
-	int64		page_rows = count_argument(fcinfo, PAGE_ROWS_ARG, 100,
-										   "page_rows");
+	int64		page_rows = fetch_argument(fcinfo, PAGE_ROWS_ARG, 100, "page_rows");
 	Oid			rowtype = rowtype_argument(fcinfo, 0, "peek_submit and peek_fetch_record");
 	Arrangement *arrangement = request_arrangement(fcinfo, 1, rowtype);
 	TupleDesc	row_desc = lookup_rowtype_tupdesc_copy(rowtype, -1);

@@ -80,9 +80,10 @@ set_description(PeekRequest *request, Relation heap, int count)
 	request->whole_row = whole_row;
 }
 
-static int64
-row_count_argument(FunctionCallInfo fcinfo, int argno, int64 not_given,
-				   int sqlstate, const char *argname)
+/* A number of rows or bytes, or not_given for NULL; negative is an error. */
+int64
+count_argument(FunctionCallInfo fcinfo, int argno, int64 not_given,
+			   int sqlstate, const char *argname)
 {
 	int64		value;
 
@@ -246,14 +247,13 @@ set_arguments(PeekRequest *request, FunctionCallInfo fcinfo,
 	if (list_length(request->quals) == 1 && IsA(linitial(request->quals), Const))
 		request->matches_nothing = true;
 
-	request->row_limit = row_count_argument(fcinfo,
-											REQUEST_ARG(ROW_LIMIT), -1,
-											ERRCODE_INVALID_ROW_COUNT_IN_LIMIT_CLAUSE,
-											"row_limit");
-	request->row_offset = row_count_argument(fcinfo,
-											 REQUEST_ARG(ROW_OFFSET), 0,
-											 ERRCODE_INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE,
-											 "row_offset");
+	request->row_limit =
+		count_argument(fcinfo, REQUEST_ARG(ROW_LIMIT), -1,
+					   ERRCODE_INVALID_ROW_COUNT_IN_LIMIT_CLAUSE, "row_limit");
+	request->row_offset =
+		count_argument(fcinfo, REQUEST_ARG(ROW_OFFSET), 0,
+					   ERRCODE_INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE,
+					   "row_offset");
 	request->backward = !PG_ARGISNULL(REQUEST_ARG(BACKWARD)) &&
 		PG_GETARG_BOOL(REQUEST_ARG(BACKWARD));
 }

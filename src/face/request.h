@@ -38,6 +38,9 @@ typedef enum RequestArgument
 /* The common arguments begin at number 2 in every function that has them. */
 #define REQUEST_ARG(name)	(2 + REQUEST_##name)
 
+extern int64 count_argument(FunctionCallInfo fcinfo, int argno,
+							int64 not_given, int sqlstate,
+							const char *argname);
 extern Arrangement *request_arrangement(FunctionCallInfo fcinfo, int argno,
 										Oid rowtype);
 extern PeekRequest *request_from_rowtype(FunctionCallInfo fcinfo,
