@@ -36,6 +36,7 @@ OBJS = \
 	src/face/digest.o \
 	src/face/rows.o \
 	src/drive/driver.o \
+	src/drive/answer.o \
 	src/drive/spool.o \
 	src/drive/xact.o \
 	src/drive/registry.o \
