@@ -37,6 +37,10 @@ OBJS = \
 	src/face/rows.o \
 	src/drive/driver.o \
 	src/drive/answer.o \
+	src/drive/permits.o \
+	src/drive/transfer.o \
+	src/drive/offload.o \
+	src/drive/worker.o \
 	src/drive/spool.o \
 	src/drive/xact.o \
 	src/drive/registry.o \
@@ -53,7 +57,8 @@ OBJS = \
 	src/walk/bounds.o \
 	src/walk/scan.o \
 	src/walk/collection.o \
-	src/walk/order.o
+	src/walk/order.o \
+	src/walk/estimate.o
 
 # Tests, each list in the order in which it runs.  test/run checks that every
 # file of a test folder is named here.
