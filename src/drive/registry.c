@@ -429,7 +429,7 @@ registry_detach(int number, int worker, const char *sqlstate)
 	slot->num_active--;
 	if (sqlstate != NULL && slot->offloaded && !slot->has_outcome)
 	{
-		strlcpy(slot->sqlstate, sqlstate, sizeof(slot->sqlstate));
+		strcpy(slot->sqlstate, sqlstate);
 		if (!peek_state_is_end(slot->state))
 			slot->state = PEEK_FAILED;
 	}

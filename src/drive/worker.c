@@ -174,8 +174,8 @@ worker_before_exit(int code, Datum arg)
 		if (last_words && handover->verdict < VERDICT_ERROR)
 		{
 			handover->verdict = VERDICT_ERROR;
-			strlcpy(handover->sqlstate, "57P01", sizeof(handover->sqlstate));
-			strlcpy(handover->message, WORKER_ENDED, HANDOVER_TEXT);
+			strcpy(handover->sqlstate, "57P01");
+			strcpy(handover->message, WORKER_ENDED);
 			handover->detail[0] = '\0';
 		}
 		SpinLockRelease(&handover->mutex);
@@ -625,13 +625,29 @@ verdict_of(const ErrorData *error)
 	return VERDICT_CANCELLED;
 }
 
+/* Copy a text, or nothing, as far as there is room for whole characters. */
+static void
+clip(char *to, const char *text)
+{
+	int			len = text == NULL ? 0 :
+		pg_mbcliplen(text, strlen(text), HANDOVER_TEXT - 1);
+
+	if (len > 0)
+		memcpy(to, text, len);
+	to[len] = '\0';
+}
+
 /* Say how this worker has failed, unless that is known to be worse. */
 static void
 pronounce(const ErrorData *error)
 {
 	WalkVerdict verdict = verdict_of(error);
 	int64		limit = error_last_limit();
+	char		message[HANDOVER_TEXT];
+	char		detail[HANDOVER_TEXT];
 
+	clip(message, error->message);
+	clip(detail, error->detail);
 	SpinLockAcquire(&handover->mutex);
 	if (verdict > handover->verdict ||
 		(verdict == VERDICT_LIMIT && handover->verdict == VERDICT_LIMIT &&
@@ -639,12 +655,9 @@ pronounce(const ErrorData *error)
 	{
 		handover->verdict = verdict;
 		handover->limit = limit;
-		strlcpy(handover->sqlstate, unpack_sql_state(error->sqlerrcode),
-				sizeof(handover->sqlstate));
-		strlcpy(handover->message, error->message ? error->message : "",
-				HANDOVER_TEXT);
-		strlcpy(handover->detail, error->detail ? error->detail : "",
-				HANDOVER_TEXT);
+		strcpy(handover->sqlstate, unpack_sql_state(error->sqlerrcode));
+		strcpy(handover->message, message);
+		strcpy(handover->detail, detail);
 	}
 	handover->phase = HANDOVER_ABORT;
 	SpinLockRelease(&handover->mutex);
@@ -652,12 +665,6 @@ pronounce(const ErrorData *error)
 	registry_interrupt_others(me.slot);
 }
 
-/* A text that may have been cut off in the midst of a character. */
-static char *
-clipped(const char *text)
-{
-	return pnstrdup(text, pg_mbcliplen(text, strlen(text), HANDOVER_TEXT - 1));
-}
 
 /* Write how the peek has failed, and delete what may be there of it. */
 static void
@@ -693,9 +700,8 @@ store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
 	row.expires_at = TimestampTzPlusMilliseconds(row.finished_at,
 												 (int64) knobs->ttl * 1000);
 	row.sqlstate = handover->sqlstate;
-	row.error = clipped(handover->message);
-	row.detail = handover->detail[0] != '\0' ?
-		clipped(handover->detail) : NULL;
+	row.error = handover->message;
+	row.detail = handover->detail[0] != '\0' ? handover->detail : NULL;
 	PEEK_STOP("failure-insert");
 	outcome_insert(&row, false);
 	answer_notify(knobs, &row.handle, row.state);

@@ -85,14 +85,21 @@ static bool
 is_repetition(const pg_uuid_t *handle, const bytea *digest, bool *replaced)
 {
 	StoredPeek	peek;
+	PeekInFlight in_flight;
+	bool		flying = find_in_flight(handle, may_anybody_own, &in_flight);
 
 	if (!handle_load(handle, &peek, may_anybody, WITHOUT_TAIL))
 		return false;
 	if (peek.handle.owner == GetUserId())
 	{
-		/* what nobody can read any more, its owner may replace */
-		if (!handle_is_current(&peek.handle) || !peek.has_outcome ||
-			has_expired(&peek) || !handle_types_hold(&peek.handle))
+		/*
+		 * What nobody can read any more, its owner may replace; not what
+		 * workers still walk for.
+		 */
+		if (!handle_is_current(&peek.handle) ||
+			(peek.has_outcome ? has_expired(&peek) :
+			 !flying || !in_flight.offloaded) ||
+			!handle_types_hold(&peek.handle))
 		{
 			PreventCommandIfReadOnly("peek_submit()");
 			quota_look(peek.handle.charged_to);
