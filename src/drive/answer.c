@@ -218,7 +218,8 @@ answer_finish(PeekAnswer *answer, const EntryBatch *tail,
 
 	if (tail->answer_bytes > max_tail)
 	{
-		if (answer->upload == NULL)
+		/* the batches before may be those of another process */
+		if (answer->outcome.kind != PEEK_OUTCOME_STASHED)
 			answer->stash_reason = "read_batch_size";
 		answer_batch(answer, tail, knobs);
 		memset(&answer->outcome.tail, 0, sizeof(EntryBatch));

@@ -137,8 +137,15 @@ sweep_expired(int limit, Oid owner)
 static int64
 sweep_orphans(void)
 {
-	if (TransactionIdIsValid(GetTopTransactionIdIfAny()) ||
-		!quota_orphans_are_due())
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return 0;
+
+	/*
+	 * What workers have written in vain looks like orphans, too, if their
+	 * submitter swept, and took that back with its abort.  Reclaim deletes it,
+	 * and knows whose quota to give back.
+	 */
+	if (registry_has_offloaded() || !quota_orphans_are_due())
 		return 0;
 	return handle_sweep_orphans(quota_freed);
 }
@@ -325,9 +332,15 @@ write_failure(const PeekInFlight *peek)
 	row.sqlstate = peek->sqlstate[0] != '\0' ? peek->sqlstate : "57P01";
 	row.error = "the worker of the peek was ended";
 
-	/* its handle may have been released meanwhile */
-	if (handle_exists(&peek->handle))
-		outcome_insert(&row, true);
+	/*
+	 * Its handle may have been released meanwhile.  Or it is right now: then
+	 * that does not see this row, and leaves it to reclaim as it does what
+	 * workers write.
+	 */
+	if (!handle_exists(&peek->handle))
+		return;
+	outcome_insert(&row, true);
+	registry_committing(peek->slot);
 }
 
 /* Delete what workers have left of a peek. */

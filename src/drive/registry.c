@@ -21,6 +21,9 @@
  *		aborted		committed			reclaim deletes that
  *		released	-					as aborted
  *
+ * A transaction that releases the peek holds the slot until it ends: only then
+ * is it known whether what the workers commit meanwhile is wanted.
+ *
  * So what abandoned peeks leave is bounded by the slots, and while a slot
  * stands for a handle, nobody else can submit under it.
  *
@@ -79,6 +82,7 @@ typedef struct PeekSlot
 	bool		left_rows;		/* a worker has begun to commit rows */
 	int			num_workers;
 	int			num_active;		/* workers that are attached */
+	int			num_holds;		/* open transactions that have released it */
 	int			worker_pids[MAX_WALK_WORKERS];	/* 0 = not attached */
 	int64		estimated_positions;
 	PeekState	state;
@@ -250,7 +254,7 @@ registry_begin(const pg_uuid_t *handle, Oid owner, Oid charged_to)
 		slot->submitter_open = true;
 		slot->offloaded = slot->doomed = false;
 		slot->has_outcome = slot->left_rows = false;
-		slot->num_workers = slot->num_active = 0;
+		slot->num_workers = slot->num_active = slot->num_holds = 0;
 		memset(slot->worker_pids, 0, sizeof(slot->worker_pids));
 		slot->estimated_positions = -1;
 		slot->state = PEEK_RUNNING;
@@ -306,7 +310,7 @@ static bool
 slot_wants_reclaim(const PeekSlot *slot)
 {
 	if (!slot->in_use || slot->submitter_open || slot->num_active > 0 ||
-		!slot->offloaded)
+		slot->num_holds > 0 || !slot->offloaded)
 		return false;
 	return slot->doomed ? slot->left_rows : !slot->has_outcome;
 }
@@ -319,7 +323,7 @@ static void
 slot_settle(PeekSlot *slot)
 {
 	Assert(LWLockHeldByMeInMode(shared->lock, LW_EXCLUSIVE));
-	if (slot->submitter_open || slot->num_active > 0)
+	if (slot->submitter_open || slot->num_active > 0 || slot->num_holds > 0)
 		return;
 	if (!slot_wants_reclaim(slot))
 		slot->in_use = false;
@@ -452,7 +456,7 @@ registry_set_state(int number, PeekState state)
 		ConditionVariableBroadcast(&shared->ended);
 }
 
-/* A worker is about to commit rows. */
+/* A worker, or reclaim, is about to commit rows. */
 void
 registry_committing(int number)
 {
@@ -501,23 +505,68 @@ registry_interrupt_others(int number)
 }
 
 /*
- * An offloaded peek has been released while it was in flight.  Called at the
- * end of transactions: it cannot throw.
+ * A transaction is about to release an offloaded peek in flight.  False: it is
+ * not in flight any more, so all of it can be seen.  Else the slot stays until
+ * registry_unhold().
+ */
+bool
+registry_hold(int number, uint64 generation)
+{
+	PeekSlot   *slot = &shared->slots[number];
+	bool		result;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	result = slot->in_use && slot->generation == generation && slot->offloaded;
+	if (result)
+		slot->num_holds++;
+	LWLockRelease(shared->lock);
+	return result;
+}
+
+/*
+ * That transaction has ended, or has not released it after all: doom says
+ * whether the peek is released.  Called at the end of transactions: it cannot
+ * throw.
  */
 void
-registry_doom(int number, uint64 generation)
+registry_unhold(int number, bool doom)
 {
 	PeekSlot   *slot = &shared->slots[number];
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	if (slot->in_use && slot->generation == generation && slot->offloaded)
+	Assert(slot->in_use && slot->num_holds > 0);
+	slot->num_holds--;
+	if (doom)
 	{
 		slot->doomed = true;
 		slot_interrupt(slot);
-		slot_settle(slot);
 	}
+	slot_settle(slot);
 	LWLockRelease(shared->lock);
 	ConditionVariableBroadcast(&shared->ended);
+}
+
+/*
+ * Have workers walked, or do they, for a peek of this database that has not
+ * been settled yet?
+ */
+bool
+registry_has_offloaded(void)
+{
+	bool		result = false;
+
+	if (shared == NULL)
+		return false;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < shared->num_slots && !result; i++)
+	{
+		PeekSlot   *slot = &shared->slots[i];
+
+		result = slot->in_use && slot->offloaded &&
+			slot->database == MyDatabaseId;
+	}
+	LWLockRelease(shared->lock);
+	return result;
 }
 
 /* The launcher is this process, or has just been. */

@@ -93,7 +93,9 @@ extern void registry_committing(int slot);
 extern void registry_has_outcome(int slot);
 extern bool registry_is_doomed(int slot);
 extern void registry_interrupt_others(int slot);
-extern void registry_doom(int slot, uint64 generation);
+extern bool registry_hold(int slot, uint64 generation);
+extern void registry_unhold(int slot, bool doom);
+extern bool registry_has_offloaded(void);
 
 /* What workers have left behind. */
 extern void registry_set_launcher(bool here);

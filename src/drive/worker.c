@@ -94,7 +94,7 @@ static WorkerStart me;
 static shm_toc *toc;
 static Handover *handover = NULL;	/* NULL = not attached */
 static bool has_ended = false;	/* its end is known: no need for last words */
-static bool counts_walk = false;	/* stat_walk_begin() has been called */
+static bool is_counted = false; /* what has become of the walk */
 static Oid	nobody;				/* whom it has connected as */
 
 static int
@@ -161,14 +161,15 @@ handover_sleep(void)
 static void
 worker_before_exit(int code, Datum arg)
 {
-	bool		last_words = !has_ended && handover != NULL &&
-		handover->phase >= HANDOVER_GO;
+	bool		last_words = false;
+	PeekCounts	counts = {0};
 
 	permit_release(my_place());
 	if (handover != NULL)
 	{
 		SpinLockAcquire(&handover->mutex);
 		my_result()->left = true;
+		last_words = !has_ended && handover->phase >= HANDOVER_GO;
 		if (last_words)
 			handover->phase = HANDOVER_ABORT;
 		if (last_words && handover->verdict < VERDICT_ERROR)
@@ -181,6 +182,9 @@ worker_before_exit(int code, Datum arg)
 		SpinLockRelease(&handover->mutex);
 		ConditionVariableBroadcast(&handover->changed);
 	}
+	counts.answers_cancelled = 1;
+	if (last_words && is_finisher() && !is_counted)
+		stat_count(&counts);
 	registry_detach(me.slot, me.number,
 					last_words && is_finisher() ? "57P01" : NULL);
 }
@@ -280,15 +284,25 @@ take_locks(void)
 	return true;
 }
 
-/* Say no, and leave the walk to the submitter. */
-static void
+/*
+ * Say no, and leave the walk to the submitter.  False: it has been told
+ * already that this worker walks.
+ */
+static bool
 refuse(OffloadGate gate)
 {
+	bool		in_time;
+
 	SpinLockAcquire(&handover->mutex);
-	my_result()->refusal = gate;
-	my_result()->state = WORKER_REFUSED;
+	in_time = handover->phase < HANDOVER_GO;
+	if (in_time)
+	{
+		my_result()->refusal = gate;
+		my_result()->state = WORKER_REFUSED;
+	}
 	SpinLockRelease(&handover->mutex);
 	ConditionVariableBroadcast(&handover->changed);
+	return in_time;
 }
 
 /* Wait for the submitter's word; false if it walks itself, or is gone. */
@@ -464,7 +478,10 @@ walk(PeekAnswer *answer, Arrangement *arrangement, const PeekRequest *request,
 				elog(ERROR, "peek scan announced a batch that is not there");
 			answer_batch(answer, &batch, knobs);
 		}
-		answer_report(answer, state, result == PEEK_SCAN_FINISHED);
+
+		/* while others walk, it can still be cancelled */
+		answer_report(answer, state, result == PEEK_SCAN_FINISHED &&
+					  handover->num_workers == 1);
 	} while (result != PEEK_SCAN_FINISHED);
 
 	PEEK_STOP("walk-end");
@@ -515,6 +532,7 @@ finish_answer(PeekAnswer *answer, PeekCollection *collection,
 	wait_for_others(WORKER_WALKED);
 	if (handover->num_workers > 1)
 	{
+		registry_progress(me.slot, PEEK_FINISHING, 0, 0, 0, 0);
 		PEEK_STOP("finisher-commit");
 		handover_allow_commit();
 		wait_for_others(WORKER_COMMITTED);
@@ -550,7 +568,7 @@ prepare(Snapshot *snapshot, Arrangement **arrangement, PeekRequest **request)
 						   SECURITY_RESTRICTED_OPERATION);
 	if (!take_locks())
 	{
-		refuse(GATE_LOCK);
+		(void) refuse(GATE_LOCK);
 		return false;
 	}
 	PEEK_STOP("worker-ready");
@@ -584,8 +602,6 @@ run(PeekAnswer *answer, PeekScanState *state, Snapshot snapshot,
 		counts.queue_seconds = seconds_since(start);
 		counts.observed = STAT_OBSERVED(PHASE_QUEUE);
 		stat_count(&counts);
-		stat_walk_begin();
-		counts_walk = true;
 	}
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -597,8 +613,7 @@ run(PeekAnswer *answer, PeekScanState *state, Snapshot snapshot,
 	if (is_finisher())
 	{
 		finish_answer(answer, collection, state, knobs);
-		counts_walk = false;
-		stat_walk_end();
+		is_counted = true;
 		answer->counts.write_seconds += handover->write_seconds;
 		answer_count(answer, seconds_since(start) + handover->walk_seconds +
 					 handover->write_seconds);
@@ -743,7 +758,7 @@ finish_failure(const PeekScanState *state, const PeekKnobs *knobs,
 		store_failure(knobs, positions, cancelled);
 		registry_set_state(me.slot, cancelled ? PEEK_CANCELLED : PEEK_FAILED);
 	}
-	has_ended = true;
+	has_ended = is_counted = true;
 	answer_count_failure(cancelled, true, positions, seconds);
 }
 
@@ -766,20 +781,15 @@ fail(MemoryContext context, const PeekScanState *state,
 	permit_release(my_place());
 	RESUME_INTERRUPTS();
 
-	if (!walking)
-	{
+	if (!walking &&
 		refuse(error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ?
-			   GATE_LOCK : GATE_WORKER);
+			   GATE_LOCK : GATE_WORKER))
 		return;
-	}
 	SpinLockAcquire(&handover->mutex);
 	my_result()->positions = state->positions;
 	SpinLockRelease(&handover->mutex);
 	pronounce(error);
 	has_ended = !is_finisher();
-	if (counts_walk)
-		stat_walk_end();
-	counts_walk = false;
 	if (is_finisher())
 		finish_failure(state, knobs, seconds);
 }
