@@ -67,7 +67,7 @@ OBJS = \
 #   ISOLATION     test/specs/NAME.spec against expected/NAME.out
 #   TAP           test/t/NAME.pl
 REGRESS = peek keys bounds expression limits options errors privileges types \
-	stash handles life quotas access query
+	stash handles life quotas access query query_access
 REGRESS_LATE = peek expression options errors privileges stash handles life \
 	access query
 ISOLATION = snapshot_isolation same_key serializable savepoints concurrent_ddl \
@@ -79,7 +79,8 @@ TAP = test/t/010_memory.pl test/t/011_transactions.pl \
 	test/t/030_stash_stops.pl test/t/031_random_aborts.pl \
 	test/t/032_batch_format.pl test/t/033_stash_memory.pl \
 	test/t/040_pooler.pl test/t/041_drivers.pl test/t/042_life.pl \
-	test/t/050_storm.pl
+	test/t/050_storm.pl test/t/060_query_differential.pl \
+	test/t/061_query_fdw.pl test/t/062_query_aborts.pl
 
 # TAP is not given to PGXS: these tests need the test build.
 REGRESS_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)
