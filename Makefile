@@ -40,6 +40,10 @@ OBJS = \
 	src/drive/driver.o \
 	src/drive/query_driver.o \
 	src/drive/answer.o \
+	src/drive/permits.o \
+	src/drive/transfer.o \
+	src/drive/offload.o \
+	src/drive/worker.o \
 	src/drive/spool.o \
 	src/drive/xact.o \
 	src/drive/registry.o \
@@ -57,7 +61,8 @@ OBJS = \
 	src/walk/scan.o \
 	src/walk/query.o \
 	src/walk/collection.o \
-	src/walk/order.o
+	src/walk/order.o \
+	src/walk/estimate.o
 
 # Tests, each list in the order in which it runs.  test/run checks that every
 # file of a test folder is named here.
