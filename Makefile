@@ -77,7 +77,8 @@ REGRESS_LATE = peek expression options errors privileges stash handles life \
 	access query
 ISOLATION = snapshot_isolation same_key serializable savepoints concurrent_ddl \
 	half_built_index old_snapshot_index other_temp_table rewritten_table \
-	handle_visibility same_handle release_and_sweep cancel_walk quota_in_flight
+	rewritten_query handle_visibility same_handle release_and_sweep \
+	cancel_walk quota_in_flight
 TAP = test/t/010_memory.pl test/t/011_transactions.pl \
 	test/t/012_late_load.pl test/t/013_hammer.pl \
 	test/t/020_differential.pl \
