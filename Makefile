@@ -27,15 +27,18 @@ OBJS = \
 	src/stop.o \
 	src/face/functions.o \
 	src/face/handles.o \
+	src/face/queries.o \
 	src/face/access.o \
 	src/face/status.o \
 	src/face/monitor.o \
 	src/face/request.o \
 	src/face/values.o \
 	src/face/expression.o \
+	src/face/statement.o \
 	src/face/digest.o \
 	src/face/rows.o \
 	src/drive/driver.o \
+	src/drive/query_driver.o \
 	src/drive/answer.o \
 	src/drive/permits.o \
 	src/drive/transfer.o \
@@ -56,6 +59,7 @@ OBJS = \
 	src/walk/arrangement.o \
 	src/walk/bounds.o \
 	src/walk/scan.o \
+	src/walk/query.o \
 	src/walk/collection.o \
 	src/walk/order.o \
 	src/walk/estimate.o
@@ -68,19 +72,21 @@ OBJS = \
 #   ISOLATION     test/specs/NAME.spec against expected/NAME.out
 #   TAP           test/t/NAME.pl
 REGRESS = peek keys bounds expression limits options errors privileges types \
-	stash handles life quotas access
+	stash handles life quotas access query query_access
 REGRESS_LATE = peek expression options errors privileges stash handles life \
-	access
+	access query
 ISOLATION = snapshot_isolation same_key serializable savepoints concurrent_ddl \
 	half_built_index old_snapshot_index other_temp_table rewritten_table \
-	handle_visibility same_handle release_and_sweep cancel_walk quota_in_flight
+	rewritten_query handle_visibility same_handle release_and_sweep \
+	cancel_walk quota_in_flight
 TAP = test/t/010_memory.pl test/t/011_transactions.pl \
 	test/t/012_late_load.pl test/t/013_hammer.pl \
 	test/t/020_differential.pl \
 	test/t/030_stash_stops.pl test/t/031_random_aborts.pl \
 	test/t/032_batch_format.pl test/t/033_stash_memory.pl \
 	test/t/040_pooler.pl test/t/041_drivers.pl test/t/042_life.pl \
-	test/t/050_storm.pl
+	test/t/050_storm.pl test/t/060_query_differential.pl \
+	test/t/061_query_fdw.pl test/t/062_query_aborts.pl
 
 # TAP is not given to PGXS: these tests need the test build.
 REGRESS_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)

@@ -41,6 +41,9 @@
 /* What a submitted peek may hold if it may not be stashed. */
 #define KEPT_IN_MEMORY	(1024 * 1024)
 
+/* How long a submit waits until what is left under its handle is reclaimed. */
+#define CLEAR_WAIT_MS	10000
+
 static BatchCodec
 answer_codec(const PeekKnobs *knobs)
 {
@@ -121,6 +124,30 @@ answer_claim(PeekAnswer *answer, const PeekKnobs *knobs)
 	quota_add_peek(knobs, answer->charged_to);
 	answer->kept = true;
 	return true;
+}
+
+/*
+ * The handle is the client's, and our row is in place: rows of an earlier peek
+ * under it, which a worker has committed and its submitter has not, may still
+ * wait for reclaim.  They would be taken for ours.
+ */
+void
+answer_await_clear_handle(const PeekAnswer *answer)
+{
+	TimestampTz start = GetCurrentTimestamp();
+
+	while (!registry_handle_is_clear(&answer->handle, answer->slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (TimestampDifferenceExceeds(start, GetCurrentTimestamp(),
+									   CLEAR_WAIT_MS))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("what is left of an earlier peek \"%s\" has not been reclaimed yet",
+							stash_handle_text(&answer->handle)),
+					 errhint("Try again, or submit under another handle.")));
+		registry_wait(100);
+	}
 }
 
 /* The answer is small enough not to be kept, though it was claimed. */

@@ -69,6 +69,7 @@ struct PeekAnswer
 extern PeekAnswer *answer_create(const PeekKnobs *knobs,
 								 RowDescription *description, HandleRow *keep);
 extern bool answer_claim(PeekAnswer *answer, const PeekKnobs *knobs);
+extern void answer_await_clear_handle(const PeekAnswer *answer);
 extern void answer_unclaim(PeekAnswer *answer);
 extern void answer_collection_options(const PeekAnswer *answer,
 									  const PeekKnobs *knobs,

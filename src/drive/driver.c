@@ -39,41 +39,12 @@
 #include "drive/registry.h"
 #include "drive/xact.h"
 #include "miscadmin.h"
-#include "stash/stash.h"
 #include "stat.h"
 #include "stop.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 #include "walk/scan.h"
 
 #include "compat.h"
-
-/* How long a submit waits until what is left under its handle is reclaimed. */
-#define CLEAR_WAIT_MS	10000
-
-/*
- * The handle is the client's, and our row is in place: rows of an earlier peek
- * under it, which a worker has committed and its submitter has not, may still
- * wait for reclaim.  They would be taken for ours.
- */
-static void
-await_clear_handle(const PeekAnswer *answer)
-{
-	TimestampTz start = GetCurrentTimestamp();
-
-	while (!registry_handle_is_clear(&answer->handle, answer->slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (TimestampDifferenceExceeds(start, GetCurrentTimestamp(),
-									   CLEAR_WAIT_MS))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("what is left of an earlier peek \"%s\" has not been reclaimed yet",
-							stash_handle_text(&answer->handle)),
-					 errhint("Try again, or submit under another handle.")));
-		registry_wait(100);
-	}
-}
 
 /* May the walk be handed over, and when? */
 typedef struct OffloadWish
@@ -226,7 +197,7 @@ drive(Arrangement *arrangement, const PeekRequest *request,
 		answer->slot = xact_slot_take(&keep->handle, keep->owner,
 									  keep->charged_to);
 		if (submit->claim)
-			await_clear_handle(answer);
+			answer_await_clear_handle(answer);
 	}
 	make_wish(&wish, answer, arrangement, request, knobs, submit);
 
@@ -257,6 +228,7 @@ drive(Arrangement *arrangement, const PeekRequest *request,
 	stat_walk_end();
 	if (!here)
 		return answer;			/* workers count it */
+	xact_slot_walked(answer->slot);
 	if (answer->slot >= 0 && !answer->kept)
 		xact_slot_give_back(answer->slot);
 	answer_count(answer, seconds_since(wish.start));

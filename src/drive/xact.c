@@ -76,6 +76,7 @@ typedef struct XactSlot
 	int			slot;
 	SubTransactionId made_in;
 	bool		offloaded;		/* workers walk for it */
+	bool		walking;		/* so do we, maybe inside of another walk */
 } XactSlot;
 
 /* An offloaded peek of anybody's that this transaction has released. */
@@ -350,7 +351,10 @@ xact_slot_end(XactSlot *slot)
 	pfree(slot);
 }
 
-/* The oldest slot of which no worker needs anything; NULL if there is none. */
+/*
+ * The oldest slot that nobody needs any more, neither a worker nor a walk that
+ * is under way around this one; NULL if there is none.
+ */
 static XactSlot *
 xact_slot_to_spare(void)
 {
@@ -360,7 +364,7 @@ xact_slot_to_spare(void)
 	{
 		XactSlot   *slot = dlist_container(XactSlot, node, iter.cur);
 
-		if (!slot->offloaded)
+		if (!slot->offloaded && !slot->walking)
 			return slot;
 	}
 	return NULL;
@@ -391,6 +395,7 @@ xact_slot_take(const pg_uuid_t *handle, Oid owner, Oid charged_to)
 	slot = MemoryContextAllocZero(TopTransactionContext, sizeof(XactSlot));
 	slot->slot = registry_begin(handle, owner, charged_to);
 	slot->made_in = GetCurrentSubTransactionId();
+	slot->walking = true;
 	if (slot->slot < 0)
 	{
 		pfree(slot);
@@ -399,6 +404,21 @@ xact_slot_take(const pg_uuid_t *handle, Oid owner, Oid charged_to)
 	dlist_push_tail(&slots, &slot->node);
 	num_slots++;
 	return slot->slot;
+}
+
+/* The walk of a slot is over; from now on it only stands for the answer. */
+void
+xact_slot_walked(int number)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &slots)
+	{
+		XactSlot   *slot = dlist_container(XactSlot, node, iter.cur);
+
+		if (slot->slot == number)
+			slot->walking = false;
+	}
 }
 
 /* What a slot stands for has come to nothing. */

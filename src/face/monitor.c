@@ -174,6 +174,7 @@ peekstash_in_flight(PG_FUNCTION_ARGS)
 		values[n++] = CStringGetTextDatum(peek->offloaded ?
 										  "offloaded" : "inline");
 		values[n++] = Int32GetDatum(peek->num_workers);
+		isnull[n] = peek->positions < 0;
 		values[n++] = Int64GetDatum(peek->positions);
 		isnull[n] = peek->estimated_positions < 0;
 		values[n++] = Int64GetDatum(peek->estimated_positions);
