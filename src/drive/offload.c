@@ -84,6 +84,9 @@
 /* How often the submitter looks whether a worker has not even started. */
 #define START_WAIT_MS	100
 
+/* As a node tree, more would come near the limit of one string. */
+#define MAX_MOVED_KEYS	1000000
+
 /*
  * The gates by name, as inline_reason shows them, and what is said if
  * something other than walking inline was asked for.
@@ -117,6 +120,8 @@ static const struct
 	"What a restart has left in the stash has not been swept yet."},
 	[GATE_HANDLE] = {"handle",
 	"The handle replaces an answer that this transaction deletes."},
+	[GATE_KEYS] = {"keys",
+	"The list of keys is too long to be handed over."},
 	[GATE_SORT] = {"sort",
 	"The sort for \"order_by\" has gone to disk."},
 	[GATE_WORKER_SLOT] = {"worker_slot",
@@ -226,6 +231,8 @@ offload_gate(const Arrangement *arrangement, const PeekRequest *request,
 		return GATE_HANDLE;
 	if (!quota_orphans_are_gone())
 		return GATE_ORPHANS;
+	if (request->keys.count > MAX_MOVED_KEYS)
+		return GATE_KEYS;
 	if (!is_parallel_safe_walk(arrangement, request))
 		return GATE_PARALLEL_UNSAFE;
 	return GATE_OPEN;
@@ -326,6 +333,7 @@ handover_create(dsm_segment **segment, PeekAnswer *answer,
 
 	toc_put(toc, HANDOVER_KEY_REQUEST, request_data.data, request_data.len);
 	toc_put(toc, HANDOVER_KEY_HELD, held.data, held.size);
+	collection_export_end(collection);
 	pfree(request_data.data);
 	place = shm_toc_allocate(toc, settings_size);
 	SerializeGUCState(settings_size, place);
@@ -514,8 +522,12 @@ offload_walk(PeekAnswer *answer, Arrangement *arrangement,
 	if (copy == NULL)
 		return GATE_SUBTRANSACTIONS;
 
-	/* an order, and a list of keys, want one walk */
-	if (request->num_sort_keys == 0 && peek_scan_is_one_seek(scan))
+	/*
+	 * An order, and a list of keys, want one walk.  And all workers but one
+	 * stash whatever they have found.
+	 */
+	if (request->num_sort_keys == 0 && peek_scan_is_one_seek(scan) &&
+		knobs->enable_stash)
 		num_wanted = knobs_workers(knobs);
 
 	PEEK_STOP("handover");

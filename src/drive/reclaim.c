@@ -330,7 +330,8 @@ write_failure(const PeekInFlight *peek)
 	row.expires_at = TimestampTzPlusMilliseconds(row.finished_at,
 												 (int64) knobs.ttl * 1000);
 	row.sqlstate = peek->sqlstate[0] != '\0' ? peek->sqlstate : "57P01";
-	row.error = "the worker of the peek was ended";
+	row.error = peek->error[0] != '\0' ? peek->error :
+		"the worker of the peek was ended";
 
 	/*
 	 * Its handle may have been released meanwhile.  Or it is right now: then
@@ -343,12 +344,28 @@ write_failure(const PeekInFlight *peek)
 	registry_committing(peek->slot);
 }
 
+/* The rows of a peek that workers have left, under the lock of sweeps. */
+static void
+reclaim_rows_of(const PeekInFlight *peek, PeekCounts *counts)
+{
+	int64		bytes;
+
+	/* another sweeper has been here, and the handle may be in use again */
+	if (!registry_is_reclaimable(peek))
+		return;
+	quota_look(InvalidOid);
+	counts->reclaimed_batches = handle_reclaim(&peek->handle, &bytes);
+	quota_freed(peek->charged_to, 0, bytes, NULL);
+	if (!peek->doomed)
+		write_failure(peek);
+}
+
 /* Delete what workers have left of a peek. */
 static void
 reclaim_peek(const PeekInFlight *peek)
 {
 	PeekCounts	counts = {0};
-	int64		bytes;
+	bool		done = true;
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
@@ -358,15 +375,15 @@ reclaim_peek(const PeekInFlight *peek)
 	PEEK_STOP("reclaim");
 	if (OidIsValid(stash_table("handle")))
 	{
-		quota_look(InvalidOid);
-		counts.reclaimed_batches = handle_reclaim(&peek->handle, &bytes);
-		quota_freed(peek->charged_to, 0, bytes, NULL);
-		if (!peek->doomed)
-			write_failure(peek);
+		/* to the end of the transaction, which other sweepers must see */
+		done = sweep_try_lock();
+		if (done)
+			reclaim_rows_of(peek, &counts);
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();
-	registry_reclaimed(peek);
+	if (done)
+		registry_reclaimed(peek);
 	stat_count(&counts);
 	pgstat_report_stat(true);
 }

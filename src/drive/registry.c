@@ -87,6 +87,7 @@ typedef struct PeekSlot
 	int64		estimated_positions;
 	PeekState	state;
 	char		sqlstate[6];
+	char		error[REGISTRY_ERROR];
 
 	/* written by the walk without a lock, read by anybody */
 	pg_atomic_uint32 phase;		/* a PeekPhase */
@@ -258,7 +259,7 @@ registry_begin(const pg_uuid_t *handle, Oid owner, Oid charged_to)
 		memset(slot->worker_pids, 0, sizeof(slot->worker_pids));
 		slot->estimated_positions = -1;
 		slot->state = PEEK_RUNNING;
-		slot->sqlstate[0] = '\0';
+		slot->sqlstate[0] = slot->error[0] = '\0';
 		pg_atomic_write_u32(&slot->phase, PEEK_WALKING);
 		pg_atomic_write_u64(&slot->positions, 0);
 		pg_atomic_write_u64(&slot->num_rows, 0);
@@ -419,11 +420,12 @@ registry_attach(int number, uint64 generation, int worker)
 }
 
 /*
- * A worker ends.  sqlstate is that of an end that nobody could write into the
- * outcome, else NULL.
+ * A worker ends.  sqlstate and error are those of an end that nobody could
+ * write into the outcome, else NULL.
  */
 void
-registry_detach(int number, int worker, const char *sqlstate)
+registry_detach(int number, int worker, const char *sqlstate,
+				const char *error)
 {
 	PeekSlot   *slot = &shared->slots[number];
 
@@ -434,6 +436,7 @@ registry_detach(int number, int worker, const char *sqlstate)
 	if (sqlstate != NULL && slot->offloaded && !slot->has_outcome)
 	{
 		strcpy(slot->sqlstate, sqlstate);
+		snprintf(slot->error, REGISTRY_ERROR, "%s", error);
 		if (!peek_state_is_end(slot->state))
 			slot->state = PEEK_FAILED;
 	}
@@ -595,6 +598,19 @@ registry_wants_reclaim(void)
 	return result;
 }
 
+/* Is there still something to reclaim of this peek? */
+bool
+registry_is_reclaimable(const PeekInFlight *peek)
+{
+	PeekSlot   *slot = &shared->slots[peek->slot];
+	bool		result;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	result = slot->generation == peek->generation && slot_wants_reclaim(slot);
+	LWLockRelease(shared->lock);
+	return result;
+}
+
 /* What this peek has left is gone. */
 void
 registry_reclaimed(const PeekInFlight *peek)
@@ -649,13 +665,15 @@ registry_databases(void)
 
 /*
  * Does no slot but mine stand for this handle any more?  Rows of an earlier
- * peek under it may be waiting for reclaim.
+ * peek under it may be waiting for reclaim.  *own is set if it is one of this
+ * session's that will not be before the transaction ends.
  */
 bool
-registry_handle_is_clear(const pg_uuid_t *handle, int mine)
+registry_handle_is_clear(const pg_uuid_t *handle, int mine, bool *own)
 {
 	bool		clear = true;
 
+	*own = false;
 	if (shared == NULL)
 		return true;
 	LWLockAcquire(shared->lock, LW_SHARED);
@@ -666,6 +684,7 @@ registry_handle_is_clear(const pg_uuid_t *handle, int mine)
 		clear = i == mine || !slot->in_use || !slot->offloaded ||
 			slot->database != MyDatabaseId ||
 			memcmp(&slot->handle, handle, sizeof(pg_uuid_t)) != 0;
+		*own = !clear && slot->pid == MyProcPid && slot->submitter_open;
 	}
 	LWLockRelease(shared->lock);
 	return clear;
@@ -691,6 +710,7 @@ slot_copy(int number, PeekInFlight *peek)
 	peek->num_workers = slot->num_workers;
 	peek->estimated_positions = slot->estimated_positions;
 	memcpy(peek->sqlstate, slot->sqlstate, sizeof(peek->sqlstate));
+	memcpy(peek->error, slot->error, sizeof(peek->error));
 	peek->state = slot->state;
 	peek->phase = pg_atomic_read_u32(&slot->phase);
 	peek->positions = pg_atomic_read_u64(&slot->positions);

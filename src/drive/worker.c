@@ -68,6 +68,7 @@
 #include "stash/stash.h"
 #include "stop.h"
 #include "storage/ipc.h"
+#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/shm_toc.h"
 #include "tcop/tcopprot.h"
@@ -95,6 +96,7 @@ static shm_toc *toc;
 static Handover *handover = NULL;	/* NULL = not attached */
 static bool has_ended = false;	/* its end is known: no need for last words */
 static bool is_counted = false; /* what has become of the walk */
+static bool settings_changed = false;	/* the walk has not followed yet */
 static Oid	nobody;				/* whom it has connected as */
 
 static int
@@ -185,8 +187,15 @@ worker_before_exit(int code, Datum arg)
 	counts.answers_cancelled = 1;
 	if (last_words && is_finisher() && !is_counted)
 		stat_count(&counts);
-	registry_detach(me.slot, me.number,
-					last_words && is_finisher() ? "57P01" : NULL);
+
+	/* btree's own waits for us do not end by themselves */
+	if (last_words)
+		registry_interrupt_others(me.slot);
+	if (last_words && is_finisher())
+		registry_detach(me.slot, me.number, handover->sqlstate,
+						handover->message);
+	else
+		registry_detach(me.slot, me.number, NULL, NULL);
 }
 
 /* Throw if nobody wants the walk any more, or it has failed elsewhere. */
@@ -198,6 +207,7 @@ check_wanted(void *arg)
 	{
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
+		settings_changed = true;
 	}
 	if (handover_phase() == HANDOVER_ABORT ||
 		registry_cancel_requested(me.slot) || registry_is_doomed(me.slot))
@@ -219,6 +229,11 @@ take_settings(void)
 	if (LockTimeout == 0 || LockTimeout > LOCK_TIMEOUT_MS)
 		SetConfigOption("lock_timeout", psprintf("%d", LOCK_TIMEOUT_MS),
 						PGC_USERSET, PGC_S_SESSION);
+
+	/* the submitter's transaction is not ours */
+#if PG_VERSION_NUM >= 170000
+	SetConfigOption("transaction_timeout", "0", PGC_USERSET, PGC_S_SESSION);
+#endif
 }
 
 /*
@@ -264,15 +279,12 @@ take_snapshot(void)
 	return snapshot;
 }
 
-/* All locks of the walk, or a refusal. */
+/* The tables of the stash, or false. */
 static bool
-take_locks(void)
+lock_stash(void)
 {
 	static const char *const tables[] = {"outcome", "batch"};
 
-	if (!ConditionalLockRelationOid(handover->table, AccessShareLock) ||
-		!ConditionalLockRelationOid(handover->index, AccessShareLock))
-		return false;
 	for (int i = 0; i < (int) lengthof(tables); i++)
 	{
 		Oid			table = stash_table(tables[i]);
@@ -282,6 +294,15 @@ take_locks(void)
 			return false;
 	}
 	return true;
+}
+
+/* All locks of the walk, or false. */
+static bool
+take_locks(void)
+{
+	return ConditionalLockRelationOid(handover->table, AccessShareLock) &&
+		ConditionalLockRelationOid(handover->index, AccessShareLock) &&
+		lock_stash();
 }
 
 /*
@@ -462,11 +483,11 @@ walk(PeekAnswer *answer, Arrangement *arrangement, const PeekRequest *request,
 	do
 	{
 		EntryBatch	batch;
-		bool		reloads = ConfigReloadPending;
 
 		check_wanted(NULL);
-		if (reloads)
+		if (settings_changed)
 		{
+			settings_changed = false;
 			knobs_follow(knobs);
 			peek_scan_set_max_positions(scan, knobs->row_iteration_limit);
 			collection_set_cap(collection, knobs_max_result_bytes(knobs));
@@ -489,7 +510,11 @@ walk(PeekAnswer *answer, Arrangement *arrangement, const PeekRequest *request,
 	return collection;
 }
 
-/* Commit as nobody, as the transaction began. */
+/*
+ * Commit as nobody, as the transaction began.  No code of the caller's runs
+ * there as that superuser: under SECURITY_RESTRICTED_OPERATION neither a
+ * trigger can be deferred nor a cursor held.
+ */
 static void
 commit(void)
 {
@@ -681,6 +706,27 @@ pronounce(const ErrorData *error)
 }
 
 
+/*
+ * Lock the tables of the stash.  lock_timeout is done by SIGINT, which is not
+ * heard any more, so this waits by itself.
+ */
+static void
+wait_for_stash(void)
+{
+	for (int waited = 0; !lock_stash(); waited += 100)
+	{
+		if (waited >= LOCK_TIMEOUT_MS)
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("could not lock the stash to write how a peek has failed")));
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 100L, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
 /* Write how the peek has failed, and delete what may be there of it. */
 static void
 store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
@@ -698,6 +744,7 @@ store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
 
 	begin_transaction();
 	xact_register();
+	wait_for_stash();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	(void) handle_reclaim(&handover->handle, &deleted);
 	quota_freed(handover->session_user, 0, deleted, NULL);
@@ -856,6 +903,9 @@ peekstash_worker_main(Datum arg)
 		if (prepare(&snapshot, &arrangement, &request) && wait_for_go())
 		{
 			walking = true;
+
+			/* what is counted at the end outlives the transaction */
+			MemoryContextSwitchTo(context);
 			keep.handle = handover->handle;
 			answer = answer_create(&knobs, request->description, &keep);
 			answer->stash = handover->stash;

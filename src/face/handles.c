@@ -212,8 +212,7 @@ peek_submit(PG_FUNCTION_ARGS)
 	 * nobody would know that it is replaced, and a worker that writes under
 	 * the handle would wait for us.
 	 */
-	if (row != NULL)
-		reclaim_on_use();
+	reclaim_on_use();
 
 	/* NULL: another session was first with this handle, see what it did */
 	if (row != NULL &&
