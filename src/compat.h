@@ -40,6 +40,8 @@
 #if PG_VERSION_NUM < 160000
 #define check_range_table_permissions(pstate) \
 	ExecCheckRTPerms((pstate)->p_rtable, true)
+#define check_plan_permissions(plan) \
+	ExecCheckRTPerms((plan)->rtable, true)
 #define range_table_selected_columns(pstate, rte) \
 	(&(rte)->selectedCols)
 #define range_table_required_perms(pstate, rte) \
@@ -47,6 +49,8 @@
 #else
 #define check_range_table_permissions(pstate) \
 	ExecCheckPermissions((pstate)->p_rtable, (pstate)->p_rteperminfos, true)
+#define check_plan_permissions(plan) \
+	ExecCheckPermissions((plan)->rtable, (plan)->permInfos, true)
 #define range_table_selected_columns(pstate, rte) \
 	(&getRTEPermissionInfo((pstate)->p_rteperminfos, (rte))->selectedCols)
 #define range_table_required_perms(pstate, rte) \

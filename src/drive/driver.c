@@ -35,7 +35,7 @@
 
 #include "drive/answer.h"
 #include "drive/driver.h"
-#include "drive/handover.h"
+#include "drive/offload.h"
 #include "drive/registry.h"
 #include "drive/xact.h"
 #include "miscadmin.h"
@@ -54,17 +54,6 @@ typedef struct OffloadWish
 	int64		budget;			/* fuel to spend here before */
 	instr_time	start;
 } OffloadWish;
-
-/* It was to be walked elsewhere, and cannot be. */
-static void
-error_no_background(OffloadGate gate)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("cannot walk in the background"),
-			 errdetail("%s", offload_gate_detail(gate)),
-			 errhint("Without the option \"background\" the peek is walked in the session that submits it.")));
-}
 
 /* The walk stays here, though it should have gone. */
 static void
@@ -165,8 +154,7 @@ make_wish(OffloadWish *wish, PeekAnswer *answer, const Arrangement *arrangement,
 	wish->must = submit->background;
 	wish->budget = submit->background ? 0 : knobs->inline_budget;
 	wish->wanted = true;
-	gate = offload_gate(arrangement, request, answer->slot,
-						submit->wrote_before, submit->replaced);
+	gate = offload_gate_of_walk(arrangement, request, answer->slot, submit);
 	if (gate != GATE_OPEN)
 		stay_inline(answer, wish, gate);
 }

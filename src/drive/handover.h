@@ -16,6 +16,7 @@
 #include "peekstash.h"
 
 #include "drive/answer.h"
+#include "drive/offload.h"
 #include "knobs.h"
 #include "stash/upload.h"
 #include "storage/condition_variable.h"
@@ -25,31 +26,6 @@
 #include "utils/snapshot.h"
 #include "utils/timestamp.h"
 #include "walk/arrangement.h"
-
-/*
- * Why a walk stays with its submitter.  Named in inline_reason, see
- * offload.c.
- */
-typedef enum OffloadGate
-{
-	GATE_OPEN,
-	GATE_NOT_PRELOADED,
-	GATE_SLOT,
-	GATE_TRANSACTION_ID,
-	GATE_TABLE_LOCK,
-	GATE_SERIALIZABLE,
-	GATE_NEW_RELATION,
-	GATE_TEMPORARY,
-	GATE_PARALLEL_UNSAFE,
-	GATE_SUBTRANSACTIONS,
-	GATE_ORPHANS,
-	GATE_HANDLE,
-	GATE_KEYS,
-	GATE_SORT,
-	GATE_WORKER_SLOT,
-	GATE_LOCK,
-	GATE_WORKER
-} OffloadGate;
 
 /*
  * Of one worker:
@@ -115,7 +91,8 @@ typedef struct Handover
 	int			sec_context;
 	Oid			session_user;	/* also charged */
 	bool		session_is_superuser;
-	Oid			table;
+	bool		is_query;
+	Oid			table;			/* of a walk */
 	Oid			index;
 	PGPROC	   *submitter;
 	TimestampTz transaction_start;
@@ -123,13 +100,11 @@ typedef struct Handover
 	PeekKnobs	knobs;
 	PeekScanState state;
 	bool		in_place;		/* is there a place to go on from? */
-	int			held_columns;
 	int64		estimated_positions;
 	UploadTotals submitter_totals;	/* what the submitter has stashed */
 	bool		stashed;
 	double		walk_seconds;	/* the submitter's */
 	double		write_seconds;
-	TimestampTz handed_over_at;
 
 	PeekSharedTotals totals;
 	ConditionVariable changed;	/* of anything below */
@@ -162,20 +137,5 @@ typedef struct WorkerStart
 #define HANDOVER_KEY_REQUEST	UINT64CONST(4)	/* behind its size */
 #define HANDOVER_KEY_HELD		UINT64CONST(5)	/* likewise */
 #define HANDOVER_KEY_PLACE		UINT64CONST(6)
-
-extern OffloadGate offload_gate(const Arrangement *arrangement,
-								const PeekRequest *request, int slot,
-								bool wrote_before, bool replaced_handle);
-extern const char *offload_gate_name(OffloadGate gate);
-extern const char *offload_gate_detail(OffloadGate gate);
-
-struct PeekScan;
-extern OffloadGate offload_walk(PeekAnswer *answer, Arrangement *arrangement,
-								const PeekRequest *request,
-								const PeekKnobs *knobs,
-								struct PeekScan *scan,
-								PeekCollection *collection,
-								PeekScanState *state, Snapshot snapshot,
-								double seconds);
 
 #endif							/* PEEKSTASH_HANDOVER_H */

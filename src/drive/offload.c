@@ -53,16 +53,18 @@
 #include "access/relation.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
 #include "drive/answer.h"
 #include "drive/handover.h"
+#include "drive/offload.h"
 #include "drive/quota.h"
 #include "drive/registry.h"
 #include "drive/transfer.h"
 #include "drive/xact.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
-#include "optimizer/clauses.h"
+#include "executor/executor.h"
+#include "nodes/nodeFuncs.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "stash/stash.h"
@@ -76,7 +78,6 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
-#include "walk/estimate.h"
 #include "walk/scan.h"
 
 #include "compat.h"
@@ -112,8 +113,10 @@ static const struct
 	"The table, its index or the stash was created or rewritten in this transaction."},
 	[GATE_TEMPORARY] = {"temporary",
 	"A worker cannot read temporary tables."},
+	[GATE_FOREIGN] = {"foreign",
+	"A worker has no part in this session's transactions on foreign servers."},
 	[GATE_PARALLEL_UNSAFE] = {"parallel_unsafe",
-	"A function that the walk calls is not marked PARALLEL SAFE."},
+	"A function that would be called is not marked PARALLEL SAFE."},
 	[GATE_SUBTRANSACTIONS] = {"subtransactions",
 	"The transaction has too many subtransactions."},
 	[GATE_ORPHANS] = {"orphans",
@@ -124,6 +127,8 @@ static const struct
 	"The list of keys is too long to be handed over."},
 	[GATE_SORT] = {"sort",
 	"The sort for \"order_by\" has gone to disk."},
+	[GATE_QUERY] = {"query",
+	"A query cannot move once it runs."},
 	[GATE_WORKER_SLOT] = {"worker_slot",
 	"No background worker is free; see \"max_worker_processes\"."},
 	[GATE_LOCK] = {"lock",
@@ -138,10 +143,15 @@ offload_gate_name(OffloadGate gate)
 	return gates[gate].name;
 }
 
-const char *
-offload_gate_detail(OffloadGate gate)
+/* It was to run elsewhere, and cannot. */
+void
+error_no_background(OffloadGate gate)
 {
-	return gates[gate].detail;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot walk in the background"),
+			 errdetail("%s", gates[gate].detail),
+			 errhint("Without the option \"background\" the peek is walked in the session that submits it.")));
 }
 
 /* Was it made, or given another file, in this transaction? */
@@ -170,22 +180,54 @@ stash_is_new(void)
 	return result;
 }
 
+static bool
+function_is_unsafe(Oid function, void *context)
+{
+	return func_parallel(function) != PROPARALLEL_SAFE;
+}
+
+static bool
+is_unsafe_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (check_functions_in_node(node, function_is_unsafe, context))
+		return true;
+
+	/* sequences of a session, and domains, whose checks are not to be seen */
+	if (IsA(node, NextValueExpr) || IsA(node, CoerceToDomain))
+		return true;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, is_unsafe_walker, context, 0);
+	return expression_tree_walker(node, is_unsafe_walker, context);
+}
+
+/*
+ * Is every function in a query or an expression marked PARALLEL SAFE?  The
+ * planner asks more, because its workers do parts of a query: here one process
+ * does all of it.
+ */
+bool
+offload_is_parallel_safe(Node *node)
+{
+	return !is_unsafe_walker(node, NULL);
+}
+
 /* Is everything that the walk calls marked PARALLEL SAFE? */
 static bool
 is_parallel_safe_walk(const Arrangement *arrangement,
 					  const PeekRequest *request)
 {
-	Query	   *query = makeNode(Query);
-	List	   *exprs = list_copy(request->quals);
 	Relation	index = arrangement->index;
 
 	for (int i = 0; i < request->num_sort_keys; i++)
-		exprs = lappend(exprs, request->sort_keys[i].expr);
-	exprs = list_concat(exprs, RelationGetIndexExpressions(index));
-	exprs = list_concat(exprs, RelationGetIndexPredicate(index));
-	query->commandType = CMD_SELECT;
-	query->jointree = makeFromExpr(NIL, (Node *) exprs);
-	if (max_parallel_hazard(query) != PROPARALLEL_SAFE)
+	{
+		if (!offload_is_parallel_safe(request->sort_keys[i].expr))
+			return false;
+	}
+	if (!offload_is_parallel_safe((Node *) request->quals) ||
+		!offload_is_parallel_safe((Node *) RelationGetIndexExpressions(index)) ||
+		!offload_is_parallel_safe((Node *) RelationGetIndexPredicate(index)))
 		return false;
 
 	/* what keys and bounds are compared with */
@@ -198,44 +240,93 @@ is_parallel_safe_walk(const Arrangement *arrangement,
 	return true;
 }
 
-/*
- * May this walk be handed over?  Told before it begins, as far as it can be.
- * wrote_before says that the transaction had an id when the submit began,
- * replaced_handle that an older answer under the handle is being deleted.
- */
-OffloadGate
-offload_gate(const Arrangement *arrangement, const PeekRequest *request,
-			 int slot, bool wrote_before, bool replaced_handle)
+/* The gates that the transaction and the server decide. */
+static OffloadGate
+common_gate(int slot, const PeekSubmit *submit)
 {
-	Relation	table = arrangement->heap;
-
 	if (!registry_is_shared())
 		return GATE_NOT_PRELOADED;
 	if (slot < 0)
 		return GATE_SLOT;
 	if (IsolationIsSerializable())
 		return GATE_SERIALIZABLE;
-	if (RelationUsesLocalBuffers(table))
-		return GATE_TEMPORARY;
-	if (!PEEK_SKIPPED("own-rows-gate"))
-	{
-		if (wrote_before)
-			return GATE_TRANSACTION_ID;
-		if (CheckRelationLockedByMe(table, RowExclusiveLock, true))
-			return GATE_TABLE_LOCK;
-	}
-	if (relation_is_new(table) || relation_is_new(arrangement->index) ||
-		stash_is_new())
+	if (submit->wrote_before && !PEEK_SKIPPED("own-rows-gate"))
+		return GATE_TRANSACTION_ID;
+	if (stash_is_new())
 		return GATE_NEW_RELATION;
-	if (replaced_handle)
+	if (submit->replaced)
 		return GATE_HANDLE;
 	if (!quota_orphans_are_gone())
 		return GATE_ORPHANS;
-	if (request->keys.count > MAX_MOVED_KEYS)
-		return GATE_KEYS;
-	if (!is_parallel_safe_walk(arrangement, request))
-		return GATE_PARALLEL_UNSAFE;
 	return GATE_OPEN;
+}
+
+/* Those that a relation decides. */
+static OffloadGate
+relation_gate(Relation relation)
+{
+	if (relation->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+		return GATE_TEMPORARY;
+	if (relation->rd_rel->relkind == RELKIND_FOREIGN_TABLE)
+		return GATE_FOREIGN;
+	if (CheckRelationLockedByMe(relation, RowExclusiveLock, true) &&
+		!PEEK_SKIPPED("own-rows-gate"))
+		return GATE_TABLE_LOCK;
+	if (relation_is_new(relation))
+		return GATE_NEW_RELATION;
+	return GATE_OPEN;
+}
+
+/*
+ * May this walk be handed over?  Told before it begins, as far as it can be.
+ */
+OffloadGate
+offload_gate_of_walk(const Arrangement *arrangement,
+					 const PeekRequest *request, int slot,
+					 const PeekSubmit *submit)
+{
+	OffloadGate gate = common_gate(slot, submit);
+
+	if (gate == GATE_OPEN)
+		gate = relation_gate(arrangement->heap);
+	if (gate == GATE_OPEN && relation_is_new(arrangement->index))
+		gate = GATE_NEW_RELATION;
+	if (gate == GATE_OPEN && request->keys.count > MAX_MOVED_KEYS)
+		gate = GATE_KEYS;
+	if (gate == GATE_OPEN && !is_parallel_safe_walk(arrangement, request))
+		gate = GATE_PARALLEL_UNSAFE;
+	return gate;
+}
+
+/*
+ * May this query run in a worker?  The caller's rights on its tables are
+ * checked at once, as they would be if it ran here.
+ */
+OffloadGate
+offload_gate_of_query(const PeekQuery *query, int slot,
+					  const PeekSubmit *submit)
+{
+	OffloadGate gate = common_gate(slot, submit);
+	ListCell   *lc;
+
+	foreach(lc, query->plan->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+		Relation	relation;
+
+		if (gate != GATE_OPEN)
+			return gate;
+		if (rte->rtekind != RTE_RELATION)
+			continue;
+		relation = relation_open(rte->relid, NoLock);
+		gate = relation_gate(relation);
+		relation_close(relation, NoLock);
+	}
+	if (gate == GATE_OPEN && !query->is_parallel_safe)
+		gate = GATE_PARALLEL_UNSAFE;
+	if (gate == GATE_OPEN)
+		check_plan_permissions(query->plan);
+	return gate;
 }
 
 /*
@@ -298,52 +389,62 @@ estimate_chunk(shm_toc_estimator *estimator, Size size)
 	shm_toc_estimate_keys(estimator, 1);
 }
 
+/* What goes to the workers: a walk that has begun, or a query. */
+typedef struct OffloadSource
+{
+	StringInfoData request;		/* it, as bytes */
+	Arrangement *arrangement;	/* of a walk, else NULL */
+	PeekScan   *scan;
+	PeekCollection *collection;
+} OffloadSource;
+
 static Handover *
 handover_create(dsm_segment **segment, PeekAnswer *answer,
-				const Arrangement *arrangement, const PeekRequest *request,
-				const PeekKnobs *knobs, PeekScan *scan,
-				PeekCollection *collection, PeekScanState *state,
-				Snapshot snapshot)
+				OffloadSource *source, const PeekKnobs *knobs,
+				PeekScanState *state, Snapshot snapshot)
 {
 	shm_toc_estimator estimator;
 	shm_toc    *toc;
 	Handover   *handover;
-	StringInfoData request_data;
 	Size		settings_size = EstimateGUCStateSpace();
 	Size		snapshot_size = EstimateSnapshotSpace(snapshot);
-	Size		place_size = peek_scan_export_size(scan, snapshot);
-	EntryBatch	held;
-	int			held_columns;
+	Size		place_size = 0;
+	EntryBatch	held = {0};
 	char	   *place;
 
-	initStringInfo(&request_data);
-	transfer_write_request(&request_data, request);
-	collection_export(collection, &held, &held_columns);
+	if (source->scan != NULL)
+	{
+		place_size = peek_scan_export_size(source->scan, snapshot);
+		collection_export(source->collection, &held);
+	}
 
 	shm_toc_initialize_estimator(&estimator);
 	estimate_chunk(&estimator, sizeof(Handover));
 	estimate_chunk(&estimator, settings_size);
 	estimate_chunk(&estimator, snapshot_size);
 	estimate_chunk(&estimator, place_size);
-	estimate_chunk(&estimator, request_data.len);
+	estimate_chunk(&estimator, source->request.len);
 	estimate_chunk(&estimator, held.size);
 	*segment = dsm_create(shm_toc_estimate(&estimator), 0);
 	toc = shm_toc_create(HANDOVER_MAGIC, dsm_segment_address(*segment),
 						 shm_toc_estimate(&estimator));
 
-	toc_put(toc, HANDOVER_KEY_REQUEST, request_data.data, request_data.len);
+	toc_put(toc, HANDOVER_KEY_REQUEST, source->request.data,
+			source->request.len);
 	toc_put(toc, HANDOVER_KEY_HELD, held.data, held.size);
-	collection_export_end(collection);
-	pfree(request_data.data);
 	place = shm_toc_allocate(toc, settings_size);
 	SerializeGUCState(settings_size, place);
 	shm_toc_insert(toc, HANDOVER_KEY_SETTINGS, place);
 	place = shm_toc_allocate(toc, snapshot_size);
 	SerializeSnapshot(snapshot, place);
 	shm_toc_insert(toc, HANDOVER_KEY_SNAPSHOT, place);
-	place = shm_toc_allocate(toc, place_size);
-	peek_scan_export(scan, snapshot, place);
-	shm_toc_insert(toc, HANDOVER_KEY_PLACE, place);
+	if (source->scan != NULL)
+	{
+		collection_export_end(source->collection);
+		place = shm_toc_allocate(toc, place_size);
+		peek_scan_export(source->scan, snapshot, place);
+		shm_toc_insert(toc, HANDOVER_KEY_PLACE, place);
+	}
 
 	handover = shm_toc_allocate(toc, sizeof(Handover));
 	memset(handover, 0, sizeof(Handover));
@@ -355,21 +456,23 @@ handover_create(dsm_segment **segment, PeekAnswer *answer,
 	GetUserIdAndSecContext(&handover->caller, &handover->sec_context);
 	handover->session_user = GetSessionUserId();
 	handover->session_is_superuser = superuser_arg(GetSessionUserId());
-	handover->table = RelationGetRelid(arrangement->heap);
-	handover->index = RelationGetRelid(arrangement->index);
+	handover->is_query = source->arrangement == NULL;
+	if (!handover->is_query)
+	{
+		handover->table = RelationGetRelid(source->arrangement->heap);
+		handover->index = RelationGetRelid(source->arrangement->index);
+	}
 	handover->submitter = MyProc;
 	handover->transaction_start = GetCurrentTransactionStartTimestamp();
 	handover->statement_start = GetCurrentStatementStartTimestamp();
 	handover->knobs = *knobs;
 	handover->state = *state;
 	handover->in_place = state->in_seek;
-	handover->held_columns = held_columns;
 	handover->estimated_positions = answer->estimated_positions;
 	if (answer->upload != NULL)
 		handover->submitter_totals = *stash_upload_totals(answer->upload);
 	handover->stashed = answer->outcome.kind == PEEK_OUTCOME_STASHED;
 	handover->write_seconds = answer->counts.write_seconds;
-	handover->handed_over_at = GetCurrentTimestamp();
 	pg_atomic_init_u64(&handover->totals.positions, state->positions);
 	pg_atomic_init_u64(&handover->totals.answer_bytes, state->answer_bytes);
 	pg_atomic_init_u64(&handover->totals.rows, 0);
@@ -497,44 +600,28 @@ handover_decide(Handover *handover, int num_started)
 }
 
 /*
- * Hand a walk over.  The scan has suspended for fuel, or has not begun.
- * Returns GATE_OPEN if workers go on with it; then the caller must not step it
- * any more.  Else the walk stays where it was, and can go on.
+ * Hand over what source says.  GATE_OPEN: workers go on with it.  Else it
+ * stays where it was, and can go on there.
  */
-OffloadGate
-offload_walk(PeekAnswer *answer, Arrangement *arrangement,
-			 const PeekRequest *request, const PeekKnobs *knobs,
-			 PeekScan *scan, PeekCollection *collection,
-			 PeekScanState *state, Snapshot snapshot, double seconds)
+static OffloadGate
+hand_over(PeekAnswer *answer, OffloadSource *source, const PeekKnobs *knobs,
+		  PeekScanState *state, Snapshot snapshot, int num_wanted,
+		  double walk_seconds)
 {
 	BackgroundWorkerHandle *handles[MAX_WALK_WORKERS];
 	OffloadGate refusal = GATE_WORKER_SLOT;
-	Snapshot	copy;
+	Snapshot	copy = snapshot_for_worker(snapshot);
 	dsm_segment *segment;
 	Handover   *handover;
-	int			num_wanted = 1;
 	int			num_started = 0;
 	int			num_ready;
 
-	if (!collection_can_move(collection))
-		return GATE_SORT;
-	copy = snapshot_for_worker(snapshot);
 	if (copy == NULL)
 		return GATE_SUBTRANSACTIONS;
 
-	/*
-	 * An order, and a list of keys, want one walk.  And all workers but one
-	 * stash whatever they have found.
-	 */
-	if (request->num_sort_keys == 0 && peek_scan_is_one_seek(scan) &&
-		knobs->enable_stash)
-		num_wanted = knobs_workers(knobs);
-
 	PEEK_STOP("handover");
-	answer->estimated_positions = peek_scan_estimate(scan);
-	handover = handover_create(&segment, answer, arrangement, request, knobs,
-							   scan, collection, state, copy);
-	handover->walk_seconds = seconds - answer->counts.write_seconds;
+	handover = handover_create(&segment, answer, source, knobs, state, copy);
+	handover->walk_seconds = walk_seconds;
 	registry_offload(answer->slot, num_wanted, answer->estimated_positions);
 	xact_slot_set_offloaded(answer->slot, true);
 
@@ -572,4 +659,51 @@ offload_walk(PeekAnswer *answer, Arrangement *arrangement,
 	}
 	dsm_detach(segment);
 	return num_ready > 0 ? GATE_OPEN : refusal;
+}
+
+/*
+ * Hand a walk over.  The scan has suspended for fuel, or has not begun.
+ * Returns GATE_OPEN if workers go on with it; then the caller must not step it
+ * any more.  Else the walk stays where it was, and can go on.
+ */
+OffloadGate
+offload_walk(PeekAnswer *answer, Arrangement *arrangement,
+			 const PeekRequest *request, const PeekKnobs *knobs,
+			 PeekScan *scan, PeekCollection *collection,
+			 PeekScanState *state, Snapshot snapshot, double seconds)
+{
+	OffloadSource source = {.arrangement = arrangement, .scan = scan,
+	.collection = collection};
+	int			num_wanted = 1;
+
+	if (!collection_can_move(collection))
+		return GATE_SORT;
+
+	/*
+	 * An order, and a list of keys, want one walk.  And all workers but one
+	 * stash whatever they have found.
+	 */
+	if (request->num_sort_keys == 0 && peek_scan_is_one_seek(scan) &&
+		knobs->enable_stash)
+		num_wanted = knobs_workers(knobs);
+
+	answer->estimated_positions = peek_scan_estimate(scan);
+	initStringInfo(&source.request);
+	transfer_write_request(&source.request, request);
+	return hand_over(answer, &source, knobs, state, snapshot, num_wanted,
+					 seconds - answer->counts.write_seconds);
+}
+
+/* Have a query run in a worker, from its beginning.  As offload_walk(). */
+OffloadGate
+offload_query(PeekAnswer *answer, const PeekQuery *query,
+			  const PeekKnobs *knobs, const PeekScanState *state,
+			  Snapshot snapshot)
+{
+	OffloadSource source = {0};
+	PeekScanState copy = *state;
+
+	initStringInfo(&source.request);
+	transfer_write_query(&source.request, query);
+	return hand_over(answer, &source, knobs, &copy, snapshot, 1, 0);
 }

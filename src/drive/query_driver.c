@@ -24,6 +24,7 @@
 #include "postgres.h"
 
 #include "drive/answer.h"
+#include "drive/offload.h"
 #include "drive/query_driver.h"
 #include "drive/registry.h"
 #include "drive/xact.h"
@@ -118,8 +119,8 @@ drive_query(PeekAnswer *answer, const PeekQuery *query,
 
 /*
  * Run a query in the calling backend, under the active snapshot, and keep its
- * answer under a handle.  As driver_run_submitted(), but a query does not
- * leave the backend.
+ * answer under a handle.  As driver_run_submitted(), but a query cannot move
+ * once it runs: in the background it runs there from its beginning.
  */
 PeekAnswer *
 driver_run_query(const PeekQuery *query, const PeekKnobs *knobs,
@@ -134,13 +135,8 @@ driver_run_query(const PeekQuery *query, const PeekKnobs *knobs,
 	state->limit_left = -1;
 	state->positions = -1;		/* nobody knows them */
 
-	if (submit->background)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot walk in the background"),
-				 errdetail("A query runs in the session that submits it.")));
 	if (knobs->enable_offload && submit->page_rows < 0)
-		answer->inline_reason = "query";
+		answer->inline_reason = offload_gate_name(GATE_QUERY);
 
 	/*
 	 * Before anything of ours is written: what the statement has done so far
@@ -162,6 +158,18 @@ driver_run_query(const PeekQuery *query, const PeekKnobs *knobs,
 		answer_await_clear_handle(answer);
 
 	INSTR_TIME_SET_CURRENT(start);
+	if (submit->background)
+	{
+		OffloadGate gate = offload_gate_of_query(query, answer->slot, submit);
+
+		if (gate == GATE_OPEN)
+			gate = offload_query(answer, query, knobs, state, snapshot);
+		if (gate != GATE_OPEN)
+			error_no_background(gate);
+		UnregisterSnapshot(snapshot);
+		return answer;
+	}
+
 	stat_walk_begin();
 	outer = watch_begin(answer->slot);
 	PG_TRY();

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * transfer.c
- *	  A request on its way to another process.
+ *	  A request or a query on its way to another process.
  *
  * Numbers go as they are.  Expressions, and the values of keys and bounds,
  * which are made into constants for it, go as node trees in the server's own
@@ -65,8 +65,9 @@ put_node(StringInfo buffer, const void *node)
 	pfree(text);
 }
 
-static void *
-get_node(TransferReader *reader)
+/* A string that lies in what is read. */
+static char *
+get_string(TransferReader *reader)
 {
 	char	   *text = reader->next;
 	Size		len = strnlen(text, reader->end - text);
@@ -74,7 +75,13 @@ get_node(TransferReader *reader)
 	if (text + len == reader->end)
 		elog(ERROR, "request of a peek was cut off on its way");
 	reader->next += len + 1;
-	return stringToNode(text);
+	return text;
+}
+
+static void *
+get_node(TransferReader *reader)
+{
+	return stringToNode(get_string(reader));
 }
 
 /* Values of the leading columns, row after row; none is NULL. */
@@ -282,4 +289,48 @@ transfer_read_request(char *data, Size size)
 	get_value(&reader, request->row_offset);
 	get_value(&reader, request->backward);
 	return request;
+}
+
+/*
+ * Append a query to a buffer: its plan, the values of its parameters, and its
+ * text for error messages.
+ */
+void
+transfer_write_query(StringInfo buffer, const PeekQuery *query)
+{
+	Size		size = EstimateParamListSpace(query->params);
+	char	   *params;
+	char	   *next;
+
+	put_node(buffer, query->plan);
+	put_bytes(buffer, query->text, strlen(query->text) + 1);
+	put_description(buffer, query->description);
+
+	params = next = palloc(size);
+	SerializeParamList(query->params, &next);
+	put_value(buffer, size);
+	put_bytes(buffer, params, size);
+	pfree(params);
+}
+
+/*
+ * The query that was written, in the current context.
+ */
+PeekQuery *
+transfer_read_query(char *data, Size size)
+{
+	PeekQuery  *query = palloc0(sizeof(PeekQuery));
+	TransferReader reader = {data, data + size};
+	Size		params_size;
+	char	   *params;
+
+	query->plan = get_node(&reader);
+	query->text = get_string(&reader);
+	query->description = get_description(&reader);
+	get_value(&reader, params_size);
+	params = palloc(params_size);
+	get_bytes(&reader, params, params_size);
+	query->params = RestoreParamList(&params);
+	query->is_parallel_safe = true;
+	return query;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * transfer.h
- *	  A request on its way to another process.
+ *	  A request or a query on its way to another process.
  *
  * Copyright (c) 2026, the peekstash authors
  *
@@ -16,9 +16,12 @@
 #include "peekstash.h"
 
 #include "lib/stringinfo.h"
+#include "walk/query.h"
 
 extern void transfer_write_request(StringInfo buffer,
 								   const PeekRequest *request);
 extern PeekRequest *transfer_read_request(char *data, Size size);
+extern void transfer_write_query(StringInfo buffer, const PeekQuery *query);
+extern PeekQuery *transfer_read_query(char *data, Size size);
 
 #endif							/* PEEKSTASH_TRANSFER_H */

@@ -90,6 +90,16 @@
 
 pg_noreturn PGDLLEXPORT void peekstash_worker_main(Datum arg);
 
+/* What gives the rows. */
+typedef struct WorkerSource
+{
+	Snapshot	snapshot;
+	PeekQuery  *query;			/* NULL = a walk */
+	Arrangement *arrangement;
+	PeekRequest *request;
+	RowDescription *description;	/* of its rows */
+} WorkerSource;
+
 /* There is one walk in the life of a worker. */
 static WorkerStart me;
 static shm_toc *toc;
@@ -296,13 +306,26 @@ lock_stash(void)
 	return true;
 }
 
-/* All locks of the walk, or false. */
+/* All locks of the walk or the query, or false. */
 static bool
-take_locks(void)
+take_locks(const WorkerSource *source)
 {
-	return ConditionalLockRelationOid(handover->table, AccessShareLock) &&
-		ConditionalLockRelationOid(handover->index, AccessShareLock) &&
-		lock_stash();
+	ListCell   *lc;
+
+	if (source->query == NULL)
+		return ConditionalLockRelationOid(handover->table, AccessShareLock) &&
+			ConditionalLockRelationOid(handover->index, AccessShareLock) &&
+			lock_stash();
+
+	foreach(lc, source->query->plan->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_RELATION &&
+			!ConditionalLockRelationOid(rte->relid, rte->rellockmode))
+			return false;
+	}
+	return lock_stash();
 }
 
 /*
@@ -454,10 +477,40 @@ take_held(PeekCollection *collection)
 	}
 }
 
+/* Follow changed settings; true if the limits may be others now. */
+static bool
+follow_settings(PeekKnobs *knobs, PeekCollection *collection)
+{
+	if (!settings_changed)
+		return false;
+	settings_changed = false;
+	knobs_follow(knobs);
+	collection_set_cap(collection, knobs_max_result_bytes(knobs));
+	return true;
+}
+
+/* The step has ended: take a batch, say how far it is. */
+static void
+take_step(PeekAnswer *answer, PeekCollection *collection,
+		  const PeekKnobs *knobs, const PeekScanState *state,
+		  PeekScanResult result)
+{
+	EntryBatch	batch;
+
+	if (collection_take(collection, &batch))
+		answer_batch(answer, &batch, knobs);
+	else if (result == PEEK_SCAN_SUSPENDED_BATCH)
+		elog(ERROR, "peek scan announced a batch that is not there");
+
+	/* while others walk, it can still be cancelled */
+	answer_report(answer, state, result == PEEK_SCAN_FINISHED &&
+				  handover->num_workers == 1);
+}
+
 /* Walk, with a permit.  What was found is in answer and collection then. */
 static PeekCollection *
-walk(PeekAnswer *answer, Arrangement *arrangement, const PeekRequest *request,
-	 PeekKnobs *knobs, Snapshot snapshot, PeekScanState *state)
+walk(PeekAnswer *answer, WorkerSource *source, PeekKnobs *knobs,
+	 PeekScanState *state)
 {
 	PeekScan   *scan;
 	CollectionOptions options;
@@ -466,8 +519,9 @@ walk(PeekAnswer *answer, Arrangement *arrangement, const PeekRequest *request,
 	PeekSharedTotals *shared = handover->num_workers > 1 ?
 		&handover->totals : NULL;
 
-	scan = peek_scan_begin(arrangement, request, snapshot,
-						   knobs->row_iteration_limit, state);
+	scan = peek_scan_begin(source->arrangement, source->request,
+						   source->snapshot, knobs->row_iteration_limit,
+						   state);
 	if (handover->in_place)
 		peek_scan_import(scan, shm_toc_lookup(toc, HANDOVER_KEY_PLACE, false),
 						 shared);
@@ -482,31 +536,42 @@ walk(PeekAnswer *answer, Arrangement *arrangement, const PeekRequest *request,
 
 	do
 	{
-		EntryBatch	batch;
-
 		check_wanted(NULL);
-		if (settings_changed)
-		{
-			settings_changed = false;
-			knobs_follow(knobs);
+		if (follow_settings(knobs, collection))
 			peek_scan_set_max_positions(scan, knobs->row_iteration_limit);
-			collection_set_cap(collection, knobs_max_result_bytes(knobs));
-		}
 		result = peek_scan_step(scan, collection, knobs->yield_granularity);
-		if (result == PEEK_SCAN_SUSPENDED_BATCH)
-		{
-			if (!collection_take(collection, &batch))
-				elog(ERROR, "peek scan announced a batch that is not there");
-			answer_batch(answer, &batch, knobs);
-		}
-
-		/* while others walk, it can still be cancelled */
-		answer_report(answer, state, result == PEEK_SCAN_FINISHED &&
-					  handover->num_workers == 1);
+		take_step(answer, collection, knobs, state, result);
 	} while (result != PEEK_SCAN_FINISHED);
 
 	PEEK_STOP("walk-end");
 	peek_scan_end(scan);
+	arrangement_close(source->arrangement);
+	return collection;
+}
+
+/* The same with a query. */
+static PeekCollection *
+run_query(PeekAnswer *answer, WorkerSource *source, PeekKnobs *knobs,
+		  PeekScanState *state)
+{
+	PeekQueryRun *query = query_begin(source->query, source->snapshot);
+	CollectionOptions options;
+	PeekCollection *collection;
+	PeekScanResult result;
+
+	answer_collection_options(answer, knobs, &options);
+	options.slot_is_row = true;
+	collection = collection_create(&options, state);
+	do
+	{
+		check_wanted(NULL);
+		(void) follow_settings(knobs, collection);
+		result = query_step(query, collection, knobs->yield_granularity);
+		take_step(answer, collection, knobs, state, result);
+	} while (result != PEEK_SCAN_FINISHED);
+
+	PEEK_STOP("walk-end");
+	query_end(query);
 	return collection;
 }
 
@@ -575,42 +640,63 @@ finish_answer(PeekAnswer *answer, PeekCollection *collection,
 	registry_set_state(me.slot, PEEK_DONE);
 }
 
+/* What the submitter wants to have read. */
+static void
+read_source(WorkerSource *source)
+{
+	char	   *place = shm_toc_lookup(toc, HANDOVER_KEY_REQUEST, false);
+	char	   *data = place + MAXALIGN(sizeof(Size));
+	Size		size = *(Size *) place;
+
+	if (handover->is_query)
+	{
+		source->query = transfer_read_query(data, size);
+		source->description = source->query->description;
+	}
+	else
+	{
+		source->request = transfer_read_request(data, size);
+		source->description = source->request->description;
+	}
+}
+
 /* Everything up to READY.  False: the submitter has to walk itself. */
 static bool
-prepare(Snapshot *snapshot, Arrangement **arrangement, PeekRequest **request)
+prepare(WorkerSource *source)
 {
-	char	   *place;
-
 	begin_transaction();
 	take_timestamps();
 	xact_register();
-	*snapshot = take_snapshot();
+	source->snapshot = take_snapshot();
 	nobody = GetUserId();
 	SetSessionAuthorization(handover->session_user,
 							handover->session_is_superuser);
 	SetUserIdAndSecContext(handover->caller, handover->sec_context |
 						   SECURITY_LOCAL_USERID_CHANGE |
 						   SECURITY_RESTRICTED_OPERATION);
-	if (!take_locks())
+	read_source(source);
+	if (!take_locks(source))
 	{
 		(void) refuse(GATE_LOCK);
 		return false;
 	}
 	PEEK_STOP("worker-ready");
 
-	place = shm_toc_lookup(toc, HANDOVER_KEY_REQUEST, false);
-	*request = transfer_read_request(place + MAXALIGN(sizeof(Size)),
-									 *(Size *) place);
-	*arrangement = arrangement_open(handover->index);
-	arrangement_check_select(*arrangement, (*request)->used_columns);
+	/* a query's rights are checked when its plan starts */
+	if (source->query == NULL)
+	{
+		source->arrangement = arrangement_open(handover->index);
+		arrangement_check_select(source->arrangement,
+								 source->request->used_columns);
+	}
 	set_my_state(WORKER_READY);
 	return true;
 }
 
 /* Run the walk, up to the commit. */
 static void
-run(PeekAnswer *answer, PeekScanState *state, Snapshot snapshot,
-	Arrangement *arrangement, const PeekRequest *request, PeekKnobs *knobs)
+run(PeekAnswer *answer, PeekScanState *state, WorkerSource *source,
+	PeekKnobs *knobs)
 {
 	PeekCollection *collection;
 	instr_time	start;
@@ -630,9 +716,10 @@ run(PeekAnswer *answer, PeekScanState *state, Snapshot snapshot,
 	}
 
 	INSTR_TIME_SET_CURRENT(start);
-	collection = walk(answer, arrangement, request, knobs, snapshot, state);
-	arrangement_close(arrangement);
-	UnregisterSnapshot(snapshot);
+	collection = source->query != NULL ?
+		run_query(answer, source, knobs, state) :
+		walk(answer, source, knobs, state);
+	UnregisterSnapshot(source->snapshot);
 	permit_release(my_place());
 
 	if (is_finisher())
@@ -640,6 +727,7 @@ run(PeekAnswer *answer, PeekScanState *state, Snapshot snapshot,
 		finish_answer(answer, collection, state, knobs);
 		is_counted = true;
 		answer->counts.write_seconds += handover->write_seconds;
+		answer->outcome.positions = Max(answer->outcome.positions, 0);
 		answer_count(answer, seconds_since(start) + handover->walk_seconds +
 					 handover->write_seconds);
 	}
@@ -806,7 +894,7 @@ finish_failure(const PeekScanState *state, const PeekKnobs *knobs,
 		registry_set_state(me.slot, cancelled ? PEEK_CANCELLED : PEEK_FAILED);
 	}
 	has_ended = is_counted = true;
-	answer_count_failure(cancelled, true, positions, seconds);
+	answer_count_failure(cancelled, true, Max(positions, 0), seconds);
 }
 
 /* Make the error at hand that of the peek, and end. */
@@ -875,6 +963,13 @@ peekstash_worker_main(Datum arg)
 	instr_time	start;
 
 	memcpy(&me, MyBgworkerEntry->bgw_extra, sizeof(me));
+
+	/*
+	 * A process that has freed something large keeps memory that is freed
+	 * later, where a fresh one gives it back to the system each time (glibc).
+	 * A filter that allocates and frees for each row is a third slower then.
+	 */
+	pfree(MemoryContextAlloc(TopMemoryContext, 16 * 1024 * 1024));
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
@@ -893,21 +988,19 @@ peekstash_worker_main(Datum arg)
 
 	PG_TRY();
 	{
-		Snapshot	snapshot;
-		Arrangement *arrangement;
-		PeekRequest *request;
+		WorkerSource source = {0};
 		PeekAnswer *answer;
 
 		take_settings();
 		MemoryContextSwitchTo(context);
-		if (prepare(&snapshot, &arrangement, &request) && wait_for_go())
+		if (prepare(&source) && wait_for_go())
 		{
 			walking = true;
 
 			/* what is counted at the end outlives the transaction */
 			MemoryContextSwitchTo(context);
 			keep.handle = handover->handle;
-			answer = answer_create(&knobs, request->description, &keep);
+			answer = answer_create(&knobs, source.description, &keep);
 			answer->stash = handover->stash;
 			answer->charged_to = handover->session_user;
 			answer->worker = me.number + 1;
@@ -927,7 +1020,7 @@ peekstash_worker_main(Datum arg)
 			else
 				state->positions = state->fuel_spent = state->num_rows =
 					state->answer_bytes = state->max_held_bytes = 0;
-			run(answer, state, snapshot, arrangement, request, &knobs);
+			run(answer, state, &source, &knobs);
 		}
 	}
 	PG_CATCH();

@@ -29,6 +29,7 @@
 
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
+#include "drive/offload.h"
 #include "face/expression.h"
 #include "face/statement.h"
 #include "nodes/nodeFuncs.h"
@@ -239,6 +240,8 @@ statement_plan(const PeekStatement *statement, ArrayType *args)
 	if (list_length(queries) != 1)
 		elog(ERROR, "query was rewritten into %d queries",
 			 list_length(queries));
+	query->is_parallel_safe =
+		offload_is_parallel_safe((Node *) linitial(queries));
 	query->plan = pg_plan_query(linitial_node(Query, queries),
 								statement->text, 0, query->params);
 	Assert(!query->plan->parallelModeNeeded);

@@ -478,24 +478,21 @@ collection_can_move(const PeekCollection *collection)
 }
 
 /*
- * All that is held, as entries of so many columns, for collection_import() in
- * a collection that is created with the same options and the same state.  The
- * view holds until collection_export_end(), after which the collection is as
- * it was.
+ * All that is held, as entries, for collection_import() in a collection that
+ * is created with the same options and the same state.  The view holds until
+ * collection_export_end(), after which the collection is as it was.
  */
 void
-collection_export(PeekCollection *collection, EntryBatch *held,
-				  int *num_columns)
+collection_export(PeekCollection *collection, EntryBatch *held)
 {
 	EntryBuffer *buffer = &collection->buffer;
 
 	Assert(!collection->batch_waits && !collection->walk_ended);
 	collection_forget_batch(collection);
-	*num_columns = collection->options.description->desc->natts;
 	if (collection->order != NULL)
 	{
 		buffer = &collection->exported;
-		*num_columns = order_export(collection->order, buffer);
+		order_export(collection->order, buffer);
 	}
 
 	memset(held, 0, sizeof(*held));

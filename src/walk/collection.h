@@ -52,8 +52,7 @@ extern void collection_set_cap(PeekCollection *collection, int64 max_bytes);
 
 /* Moving what is held to another process. */
 extern bool collection_can_move(const PeekCollection *collection);
-extern void collection_export(PeekCollection *collection, EntryBatch *held,
-							  int *num_columns);
+extern void collection_export(PeekCollection *collection, EntryBatch *held);
 extern void collection_export_end(PeekCollection *collection);
 extern void collection_import(PeekCollection *collection, const Entry *entry);
 

@@ -562,10 +562,10 @@ order_can_move(const PeekOrder *order)
 }
 
 /*
- * Append all items to a buffer, each as an entry whose row has the returned
- * number of columns, for order_import().
+ * Append all items to a buffer, each as an entry whose row has keys, row and
+ * copies as columns, for order_import().
  */
-int
+void
 order_export(PeekOrder *order, EntryBuffer *buffer)
 {
 	int			natts = order->options.num_keys + 2;
@@ -591,7 +591,6 @@ order_export(PeekOrder *order, EntryBuffer *buffer)
 		MemoryContextReset(context);
 	}
 	MemoryContextDelete(context);
-	return natts;
 }
 
 /* Put an item that another process has exported. */

@@ -39,7 +39,7 @@ extern bool order_add_copy(PeekOrder *order, const Entry *entry,
 extern void order_sort(PeekOrder *order);
 extern const Entry *order_next(PeekOrder *order);
 extern bool order_can_move(const PeekOrder *order);
-extern int	order_export(PeekOrder *order, EntryBuffer *buffer);
+extern void order_export(PeekOrder *order, EntryBuffer *buffer);
 extern void order_import(PeekOrder *order, const Entry *entry);
 extern void order_end(PeekOrder *order);
 

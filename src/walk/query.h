@@ -31,6 +31,7 @@ typedef struct PeekQuery
 	PlannedStmt *plan;
 	ParamListInfo params;		/* or NULL */
 	RowDescription *description;	/* of the answer */
+	bool		is_parallel_safe;	/* all functions are marked so */
 } PeekQuery;
 
 typedef struct PeekQueryRun PeekQueryRun;
