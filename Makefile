@@ -72,7 +72,7 @@ OBJS = \
 #   ISOLATION     test/specs/NAME.spec against expected/NAME.out
 #   TAP           test/t/NAME.pl
 REGRESS = peek keys bounds expression limits options errors privileges types \
-	stash handles life quotas access query query_access
+	stash handles life quotas access query query_access query_background
 REGRESS_LATE = peek expression options errors privileges stash handles life \
 	access query
 ISOLATION = snapshot_isolation same_key serializable savepoints concurrent_ddl \

@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "drive/query_driver.h"
 #include "drive/reclaim.h"
@@ -70,8 +71,13 @@ submit_query(FunctionCallInfo fcinfo, const PeekStatement *statement,
 	PeekAnswer *answer;
 	HandleRow  *row;
 
+	submit.wrote_before = TransactionIdIsValid(GetTopTransactionIdIfAny());
 	row = submit_begin(fcinfo, options_arg, query_digest(statement, args),
 					   &knobs, handle, &submit);
+
+	/* not before, as in peek_submit(); small pages work on a standby, too */
+	if (!RecoveryInProgress())
+		reclaim_on_use();
 	if (page_rows >= 0)
 		page_submit(&submit, "peek_query_page", "peek_query", page_rows);
 	if (row == NULL)
@@ -104,7 +110,6 @@ peek_query(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("peek_query()");
 	PreventCommandIfParallelMode("peek_query()");
 	statement = statement_argument(fcinfo);
-	reclaim_on_use();
 	(void) submit_query(fcinfo, statement, QUERY_OPTIONS_ARG, handle, -1);
 	PG_RETURN_UUID_P(handle);
 }
@@ -118,10 +123,6 @@ query_page_begin(FunctionCallInfo fcinfo)
 	TupleDesc	desc = statement->description->desc;
 
 	check_names_differ(desc, "Give them other names, or use peek_query and peek_fetch_record.");
-
-	/* small answers also work where nothing can be stored */
-	if (!RecoveryInProgress())
-		reclaim_on_use();
 	page->answer = submit_query(fcinfo, statement, PAGE_OPTIONS_ARG,
 								&page->handle, page_rows);
 	first_page_open(fcinfo, page, page_rows,
