@@ -82,6 +82,10 @@ submit_query(FunctionCallInfo fcinfo, const PeekStatement *statement,
 		page_submit(&submit, "peek_query_page", "peek_query", page_rows);
 	if (row == NULL)
 		return NULL;
+
+	/* not before, see peek_submit(); a small page works on a standby, too */
+	if (!RecoveryInProgress())
+		reclaim_on_use();
 	query = statement_plan(statement, args);
 	row->source = "query";
 	row->arrangement = InvalidOid;
