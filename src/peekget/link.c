@@ -244,7 +244,7 @@ is_connection_loss(const PGresult *result)
 }
 
 /*
- * The server's words: severity, SQLSTATE, message, detail, hint.  Where in
+ * The server's words: SQLSTATE, message, detail, hint.  Where in
  * its source it stood is nobody's business.
  */
 char *
@@ -262,6 +262,9 @@ server_message(const PGresult *result)
 		*location = '\0';
 	if (full != NULL)
 		PQfreemem(full);
+	/* that it is an error is said anyway */
+	if (strncmp(text, "ERROR:  ", 8) == 0)
+		memmove(text, text + 8, strlen(text + 8) + 1);
 	return text;
 }
 

@@ -81,10 +81,15 @@ output_open(void)
 	if (options.file != NULL)
 	{
 		name = options.file;
-		created = access(name, F_OK) != 0;
-		fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-		/* pipes and devices of which we may not read */
-		if (fd < 0 && !created)
+		created = stat(name, &st) != 0;
+
+		/*
+		 * A file is read when it is resumed.  A pipe must not be open for
+		 * reading: we would be the reader that never leaves.
+		 */
+		if (created || S_ISREG(st.st_mode))
+			fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+		else
 			fd = open(name, O_WRONLY | O_CLOEXEC, 0);
 		if (fd < 0 || fstat(fd, &st) != 0)
 		{
@@ -303,14 +308,17 @@ write_now(const char *data, size_t length)
 {
 	while (length > 0)
 	{
-		ssize_t		n = write(fd, data, length);
+		ssize_t		n;
 
+		/*
+		 * A pipe may be full for as long as its reader likes.  A file is
+		 * written to its next boundary first.
+		 */
+		if (interrupted && !resumable)
+			return EXIT_SIGNAL + interrupted;
+		n = write(fd, data, length);
 		if (n < 0 && errno == EINTR)
-		{
-			if (interrupted)
-				return EXIT_SIGNAL + interrupted;
 			continue;
-		}
 		if (n < 0)
 			return write_failed(errno);
 		count_written(data, n);
