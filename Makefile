@@ -27,15 +27,18 @@ OBJS = \
 	src/stop.o \
 	src/face/functions.o \
 	src/face/handles.o \
+	src/face/queries.o \
 	src/face/access.o \
 	src/face/status.o \
 	src/face/monitor.o \
 	src/face/request.o \
 	src/face/values.o \
 	src/face/expression.o \
+	src/face/statement.o \
 	src/face/digest.o \
 	src/face/rows.o \
 	src/drive/driver.o \
+	src/drive/query_driver.o \
 	src/drive/answer.o \
 	src/drive/spool.o \
 	src/drive/xact.o \
@@ -52,6 +55,7 @@ OBJS = \
 	src/walk/arrangement.o \
 	src/walk/bounds.o \
 	src/walk/scan.o \
+	src/walk/query.o \
 	src/walk/collection.o \
 	src/walk/order.o
 
@@ -75,9 +79,9 @@ PEEKGET_OBJS = \
 #   ISOLATION     test/specs/NAME.spec against expected/NAME.out
 #   TAP           test/t/NAME.pl
 REGRESS = peek keys bounds expression limits options errors privileges types \
-	stash handles life quotas access
+	stash handles life quotas access query
 REGRESS_LATE = peek expression options errors privileges stash handles life \
-	access
+	access query
 ISOLATION = snapshot_isolation same_key serializable savepoints concurrent_ddl \
 	half_built_index old_snapshot_index other_temp_table rewritten_table \
 	handle_visibility same_handle release_and_sweep cancel_walk quota_in_flight

@@ -35,7 +35,7 @@ CREATE UNLOGGED TABLE peekstash.handle (
 	charged_to oid NOT NULL,		-- session user at submit
 	granted oid[] NOT NULL,			-- roles that may read
 	label text,
-	source text NOT NULL,			-- 'index'
+	source text NOT NULL,			-- 'index', 'query'
 	arrangement oid,
 	request jsonb NOT NULL,			-- for people
 	digest bytea NOT NULL,			-- of the request, for comparing
@@ -241,6 +241,31 @@ COST 1000;
 
 COMMENT ON FUNCTION peek_submit(regclass, text[], "any", "any", "any", "any", text, text, text[], text, bigint, bigint, boolean, jsonb) IS
 	'walk, keep the answer, and return its handle';
+
+CREATE FUNCTION peek_query(
+	query text,
+	args text[] DEFAULT NULL,
+	options jsonb DEFAULT '{}')
+RETURNS uuid
+AS 'MODULE_PATHNAME', 'peek_query'
+LANGUAGE C VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
+COST 1000;
+
+COMMENT ON FUNCTION peek_query(text, text[], jsonb) IS
+	'run a query, keep its answer, and return the handle';
+
+CREATE FUNCTION peek_query_page(
+	query text,
+	args text[] DEFAULT NULL,
+	page_rows bigint DEFAULT 100,
+	options jsonb DEFAULT '{}')
+RETURNS TABLE(handle uuid, num_rows bigint, pos bigint, r jsonb)
+AS 'MODULE_PATHNAME', 'peek_query_page'
+LANGUAGE C VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
+COST 1000 ROWS 100;
+
+COMMENT ON FUNCTION peek_query_page(text, text[], bigint, jsonb) IS
+	'first page of the answer of a query, as JSON, and the handle of the rest';
 
 CREATE FUNCTION peek_fetch(
 	rowtype anyelement,

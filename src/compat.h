@@ -25,6 +25,7 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "executor/executor.h"
 #include "utils/relcache.h"
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
@@ -62,6 +63,12 @@
 #if PG_VERSION_NUM < 180000
 #define heap_form_minimal_tuple(desc, values, isnull, extra) \
 	heap_form_minimal_tuple(desc, values, isnull)
+#endif
+
+/* Up to 17 it must be promised that a plan is run once, or not promised. */
+#if PG_VERSION_NUM < 180000
+#define ExecutorRun(desc, direction, count) \
+	ExecutorRun(desc, direction, count, false)
 #endif
 
 /* Deferrable primary keys have to be asked for since 18. */

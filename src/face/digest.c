@@ -19,6 +19,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "face/digest.h"
 #include "face/request.h"
 #include "lib/stringinfo.h"
@@ -98,6 +100,17 @@ digest_bound(StringInfo image, const PeekBound *bound)
 		digest_value(image, bound->types[i], bound->values[i]);
 }
 
+static bytea *
+digest_of_image(const StringInfoData *image)
+{
+	bytea	   *value = palloc(VARHDRSZ + image->len);
+
+	SET_VARSIZE(value, VARHDRSZ + image->len);
+	memcpy(VARDATA(value), image->data, image->len);
+	return DatumGetByteaP(DirectFunctionCall1(sha256_bytea,
+											  PointerGetDatum(value)));
+}
+
 /*
  * A digest of all that decides what the rows of the answer are.
  */
@@ -106,7 +119,6 @@ request_digest(FunctionCallInfo fcinfo,
 			   const Arrangement *arrangement, const PeekRequest *request)
 {
 	StringInfoData image;
-	bytea	   *value;
 
 	initStringInfo(&image);
 	digest_int64(&image, RelationGetRelid(arrangement->heap));
@@ -136,12 +148,31 @@ request_digest(FunctionCallInfo fcinfo,
 	digest_int64(&image, request->row_limit);
 	digest_int64(&image, request->row_offset);
 	digest_int64(&image, request->backward);
+	return digest_of_image(&image);
+}
 
-	value = palloc(VARHDRSZ + image.len);
-	SET_VARSIZE(value, VARHDRSZ + image.len);
-	memcpy(VARDATA(value), image.data, image.len);
-	return DatumGetByteaP(DirectFunctionCall1(sha256_bytea,
-											  PointerGetDatum(value)));
+/*
+ * The same for a query.  The text alone does not say what it means: names and
+ * literals depend on search_path, DateStyle and so on.  The parsed query has
+ * resolved them, to oids and values, so it is part of the digest instead of
+ * the settings: a setting that changes nothing is no other request.  What a
+ * view or a policy says today is not part of it; the same request asked
+ * tomorrow is still the same.
+ */
+bytea *
+query_digest(const PeekStatement *statement, ArrayType *args)
+{
+	StringInfoData image;
+
+	initStringInfo(&image);
+	digest_string(&image, "query");
+	digest_string(&image, statement->text);
+	digest_string(&image, nodeToString(statement->query));
+	if (args == NULL)
+		digest_int64(&image, -1);
+	else
+		digest_bytes(&image, VARDATA_ANY(args), VARSIZE_ANY_EXHDR(args));
+	return digest_of_image(&image);
 }
 
 static void
@@ -217,6 +248,38 @@ json_argument(StringInfo json, const char *name, FunctionCallInfo fcinfo,
 	json_text(json, text_to_cstring(PG_GETARG_TEXT_PP(argno)));
 }
 
+static void
+json_array(StringInfo json, const char *name, Datum array)
+{
+	json_name(json, name);
+	json_text(json, OidOutputFunctionCall(F_ARRAY_OUT, array));
+}
+
+static void
+json_columns(StringInfo json, TupleDesc desc)
+{
+	json_name(json, "columns");
+	appendStringInfoChar(json, '[');
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (i > 0)
+			appendStringInfoString(json, ", ");
+		escape_json(json, NameStr(TupleDescAttr(desc, i)->attname));
+	}
+	appendStringInfoChar(json, ']');
+}
+
+/* An estimate of the planner's; it may be infinite. */
+static void
+json_estimate(StringInfo json, const char *name, double value, int digits)
+{
+	json_name(json, name);
+	if (isfinite(value))
+		appendStringInfo(json, "%.*f", digits, value);
+	else
+		appendStringInfoString(json, "null");
+}
+
 /*
  * The request as JSON, for people: what is not given is left out, what is long
  * is shortened.
@@ -233,15 +296,7 @@ request_to_json(FunctionCallInfo fcinfo,
 	appendStringInfoChar(&json, '{');
 	json_name(&json, "index");
 	escape_json(&json, RelationGetRelationName(arrangement->index));
-	json_name(&json, "columns");
-	appendStringInfoChar(&json, '[');
-	for (int i = 0; i < desc->natts; i++)
-	{
-		if (i > 0)
-			appendStringInfoString(&json, ", ");
-		escape_json(&json, NameStr(TupleDescAttr(desc, i)->attname));
-	}
-	appendStringInfoChar(&json, ']');
+	json_columns(&json, desc);
 
 	if (keys->count > 0)
 	{
@@ -262,12 +317,7 @@ request_to_json(FunctionCallInfo fcinfo,
 	json_bound(&json, "upper", arrangement, keys->width, &request->upper);
 	json_argument(&json, "filter", fcinfo, REQUEST_ARG(FILTER));
 	if (!PG_ARGISNULL(REQUEST_ARG(ARGS)))
-	{
-		json_name(&json, "args");
-		json_text(&json,
-				  OidOutputFunctionCall(F_ARRAY_OUT,
-										PG_GETARG_DATUM(REQUEST_ARG(ARGS))));
-	}
+		json_array(&json, "args", PG_GETARG_DATUM(REQUEST_ARG(ARGS)));
 	json_argument(&json, "order_by", fcinfo, REQUEST_ARG(ORDER_BY));
 	if (request->row_limit >= 0)
 	{
@@ -301,6 +351,41 @@ request_to_json(FunctionCallInfo fcinfo,
 		appendStringInfoString(&json, "true}");
 	}
 
+	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in,
+											  CStringGetDatum(json.data)));
+}
+
+/* The same for a query, with what the planner expects of it. */
+Jsonb *
+query_to_json(const PeekQuery *query, ArrayType *args)
+{
+	StringInfoData json;
+	TupleDesc	desc = query->description->desc;
+
+	initStringInfo(&json);
+	appendStringInfoChar(&json, '{');
+	json_name(&json, "query");
+	json_text(&json, pstrdup(query->text));
+	if (args != NULL)
+		json_array(&json, "args", PointerGetDatum(args));
+	json_columns(&json, desc);
+	if (json.len > SHOWN_BYTES)
+	{
+		resetStringInfo(&json);
+		appendStringInfoChar(&json, '{');
+		json_name(&json, "query");
+		json_text(&json, pstrdup(query->text));
+		json_name(&json, "num_columns");
+		appendStringInfo(&json, "%d", desc->natts);
+		json_name(&json, "shortened");
+		appendStringInfoString(&json, "true");
+	}
+
+	json_name(&json, "plan");
+	appendStringInfoChar(&json, '{');
+	json_estimate(&json, "total_cost", query->plan->planTree->total_cost, 2);
+	json_estimate(&json, "rows", query->plan->planTree->plan_rows, 0);
+	appendStringInfoString(&json, "}}");
 	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in,
 											  CStringGetDatum(json.data)));
 }

@@ -15,7 +15,9 @@
 
 #include "peekstash.h"
 
+#include "face/statement.h"
 #include "fmgr.h"
+#include "utils/array.h"
 #include "utils/jsonb.h"
 #include "walk/arrangement.h"
 
@@ -25,5 +27,7 @@ extern bytea *request_digest(FunctionCallInfo fcinfo,
 extern Jsonb *request_to_json(FunctionCallInfo fcinfo,
 							  const Arrangement *arrangement,
 							  const PeekRequest *request);
+extern bytea *query_digest(const PeekStatement *statement, ArrayType *args);
+extern Jsonb *query_to_json(const PeekQuery *query, ArrayType *args);
 
 #endif							/* PEEKSTASH_DIGEST_H */

@@ -258,9 +258,12 @@ replace_params(Node *node, Const **values)
 	return expression_tree_mutator(node, replace_params, (void *) values);
 }
 
-/* The arguments, read as the parser has typed the parameters. */
-static Const **
-read_args(ArrayType *args, const Oid *types, int num_types)
+/*
+ * The arguments, read as the parser has typed the parameters of argname.
+ */
+Const **
+expression_args(ArrayType *args, const Oid *types, int num_types,
+				const char *argname)
 {
 	Datum	   *texts = NULL;
 	bool	   *isnull = NULL;
@@ -273,9 +276,9 @@ read_args(ArrayType *args, const Oid *types, int num_types)
 	if (num_args != num_types)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("wrong number of arguments for the filter"),
-				 errdetail("Parameters of the filter: %d. Elements of \"args\": %d.",
-						   num_types, num_args)));
+				 errmsg("wrong number of arguments for the %s", argname),
+				 errdetail("Parameters of the %s: %d. Elements of \"args\": %d.",
+						   argname, num_types, num_args)));
 
 	for (int i = 0; i < num_types; i++)
 	{
@@ -317,7 +320,7 @@ expression_filter(ParseState *pstate, const char *filter, ArrayType *args)
 
 	if (filter == NULL)
 	{
-		(void) read_args(args, NULL, 0);
+		(void) expression_args(args, NULL, 0, "filter");
 		return NIL;
 	}
 
@@ -363,7 +366,8 @@ expression_filter(ParseState *pstate, const char *filter, ArrayType *args)
 
 	error_context_stack = callback.previous;
 
-	expr = replace_params(expr, read_args(args, types, num_types));
+	expr = replace_params(expr, expression_args(args, types, num_types,
+												"filter"));
 	expr = (Node *) expression_planner((Expr *) expr);
 	refuse_volatile_default(expr);
 	return make_ands_implicit(canonicalize_qual((Expr *) expr, false));

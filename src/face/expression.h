@@ -15,10 +15,13 @@
 
 #include "peekstash.h"
 
+#include "nodes/primnodes.h"
 #include "parser/parse_node.h"
 #include "utils/array.h"
 #include "utils/rel.h"
 
+extern Const **expression_args(ArrayType *args, const Oid *types,
+							   int num_types, const char *argname);
 extern ParseState *expression_scope(Relation heap);
 extern List *expression_filter(ParseState *pstate, const char *filter,
 							   ArrayType *args);

@@ -31,6 +31,7 @@
 #include "errors.h"
 #include "face/access.h"
 #include "face/digest.h"
+#include "face/handles.h"
 #include "face/request.h"
 #include "face/rows.h"
 #include "fmgr.h"
@@ -81,7 +82,7 @@ PG_FUNCTION_INFO_V1(peek_sweep);
  * Has this very request been submitted under this handle already?  Throws if
  * the handle is used for anything else.
  */
-static bool
+bool
 is_repetition(const pg_uuid_t *handle, const bytea *digest)
 {
 	StoredPeek	peek;
@@ -109,13 +110,13 @@ is_repetition(const pg_uuid_t *handle, const bytea *digest)
 }
 
 /*
- * What all submitting functions begin with: the row for the handle, and the
- * settings.  Returns NULL, with *handle set, if the request is a repetition.
+ * What all submitting functions begin with: the settings, and the row for the
+ * handle, as far as it does not depend on what is submitted.  Returns NULL,
+ * with *handle set, if the request is a repetition.
  */
-static HandleRow *
-prepare_submit(FunctionCallInfo fcinfo, int options_arg,
-			   const Arrangement *arrangement, const PeekRequest *request,
-			   PeekKnobs *knobs, pg_uuid_t *handle)
+HandleRow *
+submit_begin(FunctionCallInfo fcinfo, int options_arg, bytea *digest,
+			 PeekKnobs *knobs, pg_uuid_t *handle)
 {
 	HandleRow  *row = palloc0(sizeof(HandleRow));
 	SubmitOptions options;
@@ -133,7 +134,7 @@ prepare_submit(FunctionCallInfo fcinfo, int options_arg,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("cannot submit a peek within security-restricted operation")));
 
-	row->digest = request_digest(fcinfo, arrangement, request);
+	row->digest = digest;
 	if (options.has_handle)
 	{
 		*handle = options.handle;
@@ -149,6 +150,22 @@ prepare_submit(FunctionCallInfo fcinfo, int options_arg,
 	row->owner = GetUserId();
 	row->charged_to = GetSessionUserId();
 	row->label = options.label;
+	return row;
+}
+
+/* The same for a request about an index, which completes the row. */
+static HandleRow *
+prepare_submit(FunctionCallInfo fcinfo, int options_arg,
+			   const Arrangement *arrangement, const PeekRequest *request,
+			   PeekKnobs *knobs, pg_uuid_t *handle)
+{
+	HandleRow  *row = submit_begin(fcinfo, options_arg,
+								   request_digest(fcinfo, arrangement,
+												  request),
+								   knobs, handle);
+
+	if (row == NULL)
+		return NULL;
 	row->source = "index";
 	row->arrangement = RelationGetRelid(arrangement->index);
 	row->request = request_to_json(fcinfo, arrangement, request);
@@ -202,13 +219,13 @@ fetch_argument(FunctionCallInfo fcinfo, int argno, int64 not_given,
 }
 
 /* Rows of a stored answer being returned one by one. */
-typedef struct FetchRows
+struct FetchRows
 {
 	StoredPeek *peek;
 	StashPage  *page;
 	RowFormer	former;
 	ExprContext *econtext;		/* whose end ends the reading */
-} FetchRows;
+};
 
 /* The rows of the page have been read, or will not be. */
 static void
@@ -347,8 +364,8 @@ peek_fetch_record(PG_FUNCTION_ARGS)
 }
 
 /* An object of jsonb keeps one of two members of the same name. */
-static void
-check_names_differ(TupleDesc desc)
+void
+check_names_differ(TupleDesc desc, const char *hint)
 {
 	for (int i = 0; i < desc->natts; i++)
 	{
@@ -361,9 +378,19 @@ check_names_differ(TupleDesc desc)
 						(errcode(ERRCODE_DUPLICATE_COLUMN),
 						 errmsg("answer has two columns of the name \"%s\"",
 								name),
-						 errhint("Use peek_fetch_record.")));
+						 errhint("%s", hint)));
 		}
 	}
+}
+
+/* A composite value as an object of jsonb. */
+Datum
+row_as_jsonb(Datum row)
+{
+	char	   *json = TextDatumGetCString(DirectFunctionCall1(row_to_json,
+															   row));
+
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(json));
 }
 
 /*
@@ -387,7 +414,7 @@ peek_fetch_json(PG_FUNCTION_ARGS)
 	int64		count = 0;
 
 	knobs_resolve(&knobs, NULL, NULL);
-	check_names_differ(description->desc);
+	check_names_differ(description->desc, "Use peek_fetch_record.");
 	row_former_init(&former, BlessTupleDesc(description->desc),
 					description->desc);
 	rows.peek = peek;
@@ -428,40 +455,65 @@ peek_fetch_json(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
 }
 
-/* A first page being returned. */
-typedef struct FirstPage
+int64
+page_rows_argument(FunctionCallInfo fcinfo, int argno)
 {
-	PeekAnswer *answer;			/* everything, or NULL: then it is kept */
-	FetchRows  *rows;
-	RowFormer	former;
-	TupleDesc	desc;			/* of the result */
-	pg_uuid_t	handle;
-	int64		num_rows;
-	int64		pos;
-	const Entry *entry;			/* of answer */
-	int64		copies_left;
-} FirstPage;
-
-static FirstPage *
-first_page_begin(FunctionCallInfo fcinfo)
-{
-	FirstPage  *page = palloc0(sizeof(FirstPage));
-	int64		page_rows = fetch_argument(fcinfo, PAGE_ROWS_ARG, 100, "page_rows");
-	Oid			rowtype = rowtype_argument(fcinfo, 0, "peek_submit and peek_fetch_record");
-	Arrangement *arrangement = request_arrangement(fcinfo, 1, rowtype);
-	TupleDesc	row_desc = lookup_rowtype_tupdesc_copy(rowtype, -1);
-	PeekRequest *request = request_from_rowtype(fcinfo, arrangement, row_desc);
-	HandleRow  *handle;
-	PeekKnobs	knobs;
+	int64		page_rows = fetch_argument(fcinfo, argno, 100, "page_rows");
 
 	if (page_rows == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"page_rows\" must be at least 1"),
 				 errdetail("The handle comes with the rows of the first page.")));
+	return page_rows;
+}
+
+/* A first page of a function that returns (handle, num_rows, pos, r). */
+FirstPage *
+first_page_create(FunctionCallInfo fcinfo)
+{
+	FirstPage  *page = palloc0(sizeof(FirstPage));
+
 	if (get_call_result_type(fcinfo, NULL, &page->desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "unexpected result type of peek_page");
+		elog(ERROR, "unexpected result type of a function that returns pages");
 	page->desc = BlessTupleDesc(page->desc);
+	return page;
+}
+
+/*
+ * The answer is there, as page->answer or under page->handle: prepare to
+ * return its rows as values of row_desc.
+ */
+void
+first_page_open(FunctionCallInfo fcinfo, FirstPage *page, int64 page_rows,
+				TupleDesc row_desc, TupleDesc answer_desc,
+				const char *wanted_by)
+{
+	if (page->answer == NULL || driver_answer_is_kept(page->answer))
+	{
+		page->answer = NULL;
+		page->rows = fetch_rows_begin(fcinfo, &page->handle, 0, page_rows, -1,
+									  row_desc, wanted_by);
+		page->num_rows = page->rows->peek->outcome.num_rows;
+	}
+	else
+	{
+		page->num_rows = driver_answer_outcome(page->answer)->num_rows;
+		row_former_init(&page->former, row_desc, answer_desc);
+	}
+}
+
+static FirstPage *
+first_page_begin(FunctionCallInfo fcinfo)
+{
+	int64		page_rows = page_rows_argument(fcinfo, PAGE_ROWS_ARG);
+	Oid			rowtype = rowtype_argument(fcinfo, 0, "peek_submit and peek_fetch_record");
+	Arrangement *arrangement = request_arrangement(fcinfo, 1, rowtype);
+	TupleDesc	row_desc = lookup_rowtype_tupdesc_copy(rowtype, -1);
+	PeekRequest *request = request_from_rowtype(fcinfo, arrangement, row_desc);
+	FirstPage  *page = first_page_create(fcinfo);
+	HandleRow  *handle;
+	PeekKnobs	knobs;
 
 	/* small answers also work where nothing can be stored */
 	if (!RecoveryInProgress())
@@ -475,26 +527,18 @@ first_page_begin(FunctionCallInfo fcinfo)
 											page_rows);
 
 		/* NULL: another session was first with this handle, see what it did */
-		if (page->answer != NULL)
-			page->num_rows = driver_answer_outcome(page->answer)->num_rows;
-		else if (!is_repetition(&page->handle, handle->digest))
+		if (page->answer == NULL &&
+			!is_repetition(&page->handle, handle->digest))
 			error_handle_taken(&page->handle);
 	}
 	arrangement_close(arrangement);
-
-	if (page->answer == NULL || driver_answer_is_kept(page->answer))
-	{
-		page->answer = NULL;
-		page->rows = fetch_rows_begin(fcinfo, &page->handle, 0, page_rows, -1,
-									  row_desc, "row type");
-		page->num_rows = page->rows->peek->outcome.num_rows;
-	}
-	else
-		row_former_init(&page->former, row_desc, request->description->desc);
+	first_page_open(fcinfo, page, page_rows, row_desc,
+					request->description->desc, "row type");
 	return page;
 }
 
-static bool
+/* The next row; false at the end of the page. */
+bool
 first_page_next(FirstPage *page, Datum *row)
 {
 	if (page->rows != NULL)
@@ -515,6 +559,21 @@ first_page_next(FirstPage *page, Datum *row)
 	return true;
 }
 
+/* A line of the result. */
+Datum
+first_page_form(FirstPage *page, Datum row)
+{
+	Datum		values[4];
+	bool		isnull[4] = {0};
+
+	values[0] = UUIDPGetDatum(&page->handle);
+	isnull[0] = page->rows == NULL;
+	values[1] = Int64GetDatum(page->num_rows);
+	values[2] = Int64GetDatum(page->pos++);
+	values[3] = row;
+	return HeapTupleGetDatum(heap_form_tuple(page->desc, values, isnull));
+}
+
 /*
  * peek_page(rowtype, arrangement, <request>, page_rows, options) returns the
  * first page of an answer, and the handle of the rest.
@@ -523,9 +582,7 @@ Datum
 peek_page(PG_FUNCTION_ARGS)
 {
 	FuncCallContext *funcctx;
-	FirstPage  *page;
-	Datum		values[4];
-	bool		isnull[4] = {0};
+	Datum		row;
 
 	if (SRF_IS_FIRSTCALL())
 	{
@@ -539,16 +596,9 @@ peek_page(PG_FUNCTION_ARGS)
 	}
 
 	funcctx = SRF_PERCALL_SETUP();
-	page = funcctx->user_fctx;
-	if (!first_page_next(page, &values[3]))
+	if (!first_page_next(funcctx->user_fctx, &row))
 		SRF_RETURN_DONE(funcctx);
-	values[0] = UUIDPGetDatum(&page->handle);
-	isnull[0] = page->rows == NULL;
-	values[1] = Int64GetDatum(page->num_rows);
-	values[2] = Int64GetDatum(page->pos++);
-	SRF_RETURN_NEXT(funcctx,
-					HeapTupleGetDatum(heap_form_tuple(page->desc, values,
-													  isnull)));
+	SRF_RETURN_NEXT(funcctx, first_page_form(funcctx->user_fctx, row));
 }
 
 /* An interval in microseconds, as far as it fits. */

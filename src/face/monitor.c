@@ -123,6 +123,7 @@ peekstash_in_flight(PG_FUNCTION_ARGS)
 		values[n++] = ObjectIdGetDatum(peek->charged_to);
 		values[n++] = CStringGetTextDatum(peek_state_name(peek->state));
 		values[n++] = CStringGetTextDatum(peek_phase_name(peek->phase));
+		isnull[n] = peek->positions < 0;
 		values[n++] = Int64GetDatum(peek->positions);
 		values[n++] = Int64GetDatum(peek->num_rows);
 		values[n++] = Int64GetDatum(peek->answer_bytes);

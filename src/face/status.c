@@ -165,7 +165,8 @@ status_of_running(StatusRow *row, const PeekInFlight *peek)
 	status_set_role(row, PEEK_STATUS_CHARGED_TO, peek->charged_to);
 	status_set_text(row, PEEK_STATUS_STATE, peek_state_name(peek->state));
 	status_set_text(row, PEEK_STATUS_PHASE, peek_phase_name(peek->phase));
-	status_set(row, PEEK_STATUS_POSITIONS, Int64GetDatum(peek->positions));
+	if (peek->positions >= 0)
+		status_set(row, PEEK_STATUS_POSITIONS, Int64GetDatum(peek->positions));
 	status_set(row, PEEK_STATUS_NUM_ROWS, Int64GetDatum(peek->num_rows));
 	status_set(row, PEEK_STATUS_ANSWER_BYTES, Int64GetDatum(peek->answer_bytes));
 	status_set(row, PEEK_STATUS_STORED_BYTES, Int64GetDatum(peek->stored_bytes));

@@ -247,8 +247,8 @@ was_rewritten(Relation heap, Snapshot snapshot)
  * begun now would see.  Otherwise the transaction's snapshot is what was asked
  * for, and it cannot be served.
  */
-static bool
-check_rewritten(Relation heap)
+bool
+table_check_rewritten(Relation heap)
 {
 	if (!was_rewritten(heap, GetActiveSnapshot()))
 		return false;
@@ -389,7 +389,7 @@ arrangement_open(Oid relid)
 	if (arrangement->heap == NULL)
 		error_no_such_arrangement(relid);
 	check_table(arrangement->heap);
-	arrangement->wants_new_snapshot = check_rewritten(arrangement->heap);
+	arrangement->wants_new_snapshot = table_check_rewritten(arrangement->heap);
 
 	if (!OidIsValid(indexid))
 		indexid = primary_key_of(arrangement->heap);

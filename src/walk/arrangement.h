@@ -43,6 +43,7 @@ typedef struct Arrangement
 
 extern Arrangement *arrangement_open(Oid relid);
 extern void arrangement_close(Arrangement *arrangement);
+extern bool table_check_rewritten(Relation heap);
 extern char *arrangement_column_name(const Arrangement *arrangement, int column);
 
 #endif							/* PEEKSTASH_ARRANGEMENT_H */
