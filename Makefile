@@ -92,7 +92,8 @@ TAP = test/t/010_memory.pl test/t/011_transactions.pl \
 	test/t/032_batch_format.pl test/t/033_stash_memory.pl \
 	test/t/040_pooler.pl test/t/041_drivers.pl test/t/042_life.pl \
 	test/t/050_storm.pl \
-	test/t/070_peekget.pl
+	test/t/070_peekget.pl test/t/071_peekget_resume.pl \
+	test/t/072_peekget_pooler.pl
 
 # TAP is not given to PGXS: these tests need the test build.
 REGRESS_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)

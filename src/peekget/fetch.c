@@ -38,8 +38,7 @@
 #include "peekget/output.h"
 #include "peekget/progress.h"
 
-#define CHECKPOINT_INTERVAL 2.0 /* seconds */
-#define STALL_TIME 1.0			/* how long the head may get nothing */
+#define STALL_TIME 1.0			/* seconds: how long the head may get nothing */
 #define BLOCK_BYTES (64 * 1024)
 
 /* A binary COPY begins with this and four bytes each of flags and length. */
@@ -901,7 +900,7 @@ write_empty_rows(void)
 static int
 fetch_loop(void)
 {
-	double		next_checkpoint = now_seconds() + CHECKPOINT_INTERVAL;
+	double		next_checkpoint = now_seconds() + options.checkpoint;
 	int64		checked_bytes = output_bytes();
 
 	while (output_rows() < answer->num_rows)
@@ -921,7 +920,7 @@ fetch_loop(void)
 			output_bytes() != checked_bytes)
 		{
 			status = checkpoint();
-			next_checkpoint = now_seconds() + CHECKPOINT_INTERVAL;
+			next_checkpoint = now_seconds() + options.checkpoint;
 			checked_bytes = output_bytes();
 		}
 		if (status != EXIT_DONE)

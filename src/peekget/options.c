@@ -42,6 +42,7 @@ enum
 	OPTION_FORCE,
 	OPTION_VERIFY,
 	OPTION_RETRY,
+	OPTION_CHECKPOINT,
 	OPTION_QUIET,
 	OPTION_HELP
 };
@@ -73,6 +74,7 @@ static const struct option long_options[] = {
 	{"force", no_argument, NULL, OPTION_FORCE},
 	{"verify", no_argument, NULL, OPTION_VERIFY},
 	{"retry", required_argument, NULL, OPTION_RETRY},
+	{"checkpoint", required_argument, NULL, OPTION_CHECKPOINT},
 	{"quiet", no_argument, NULL, OPTION_QUIET},
 	{"version", no_argument, NULL, 'V'},
 	{"help", no_argument, NULL, OPTION_HELP},
@@ -176,6 +178,8 @@ help(void)
 		   "  --page-bytes N      size of a page, like 512kB (default: 1MB)\n"
 		   "  --retry SECONDS     how long to try when a connection is lost\n"
 		   "                      (default: 300)\n"
+		   "  --checkpoint SECONDS  how often what was fetched is made safe\n"
+		   "                      (default: 2)\n"
 		   "  --quiet             no progress\n"
 		   "\n"
 		   "Connection options:\n"
@@ -374,6 +378,7 @@ options_parse(int argc, char **argv)
 	options.jobs = 1;
 	options.page_bytes = 1024 * 1024;
 	options.retry = 300;
+	options.checkpoint = 2;
 
 	/* getopt has '?' for what it does not know */
 	if (argc == 2 && strcmp(argv[1], "-?") == 0)
@@ -479,6 +484,17 @@ options_parse(int argc, char **argv)
 				if (!parse_number(optarg, false, 0, INT_MAX / 2, &number))
 					return wrong("--retry must be a number of seconds");
 				options.retry = (int) number;
+				break;
+			case OPTION_CHECKPOINT:
+				{
+					char	   *end;
+
+					options.checkpoint = strtod(optarg, &end);
+					if (end == optarg || *end != '\0' ||
+						!(options.checkpoint >= 0 &&
+						  options.checkpoint <= 3600))
+						return wrong("--checkpoint must be from 0 to 3600 seconds");
+				}
 				break;
 			case OPTION_QUIET:
 				options.quiet = true;

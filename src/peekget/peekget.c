@@ -44,6 +44,7 @@ volatile sig_atomic_t interrupted;
 
 static Answer answer;
 static Link link0;				/* the first one */
+static bool begun;				/* the output is where the state says */
 static char *old_handle;		/* of a download that is given up by --force */
 
 double
@@ -285,7 +286,10 @@ download(void)
 	if (status == EXIT_DONE)
 		status = output_begin();
 	if (status == EXIT_DONE)
+	{
+		begun = true;
 		status = fetch_rows(&link0, &answer);
+	}
 	if (status == EXIT_DONE)
 	{
 		state.phase = PHASE_COMPLETE;
@@ -340,7 +344,7 @@ leave(int status)
 		discard = true;
 		state_remove();
 	}
-	else if (state.phase == PHASE_FETCH && state.num_rows >= 0)
+	else if (begun)
 	{
 		if (status == EXIT_OUTPUT)
 		{
@@ -377,7 +381,7 @@ main(int argc, char **argv)
 	status = find_state();
 	if (status != EXIT_DONE)
 	{
-		(void) output_close(!output_is_resumable() || !state_exists());
+		(void) output_close(true);
 		return status;
 	}
 	if (state.phase != PHASE_COMPLETE)

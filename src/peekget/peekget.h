@@ -88,6 +88,7 @@ typedef struct Options
 	int			jobs;
 	int64		page_bytes;
 	int			retry;			/* seconds */
+	double		checkpoint;		/* seconds */
 	bool		keep;
 	bool		resume;
 	bool		force;

@@ -30,9 +30,9 @@ $node->safe_psql('postgres', q{
 		E'{"a":\n 1}', i / 7.0, 1.0 / i, decode(md5(i::text), 'hex'),
 		timestamptz '2024-01-01' + i * interval '1 s', ARRAY['x', NULL, i::text],
 		CASE i % 3 WHEN 0 THEN '' WHEN 1 THEN '\N' END
-	FROM generate_series(1, 20000) AS i;
-	INSERT INTO item VALUES (20001, '\.', 'null', 'NaN', 'Infinity', '', 'infinity', '{}', NULL);
-	INSERT INTO item (k) VALUES (20002);
+	FROM generate_series(1, 8000) AS i;
+	INSERT INTO item VALUES (8001, '\.', 'null', 'NaN', 'Infinity', '', 'infinity', '{}', NULL);
+	INSERT INTO item (k) VALUES (8002);
 
 	-- equal neighbours fold into entries with copies
 	CREATE TABLE again (k int, v text);
@@ -103,22 +103,22 @@ formats_ok('SELECT * FROM item WHERE false', 'no rows',
 	'--index', 'item', '--filter', 'k < 0');
 formats_ok('SELECT * FROM one ORDER BY v', 'one column', '--index', 'one');
 formats_ok(
-	'SELECT n, k FROM item WHERE k < 10000 AND v IS NOT NULL ORDER BY k DESC LIMIT 5000',
+	'SELECT n, k FROM item WHERE k < 7000 AND v IS NOT NULL ORDER BY k DESC LIMIT 5000',
 	'request', '--index', 'item', '--columns', 'n,k', '--backward',
-	'--filter', 'k < $1 AND v <> $2', '--arg', '10000', '--arg', 'a "b" \c {d},',
+	'--filter', 'k < $1 AND v <> $2', '--arg', '7000', '--arg', 'a "b" \c {d},',
 	'--limit', 5000);
 
 # every line of jsonl is JSON, with the values of the row
 {
 	my @lines = split /\n/, peekget($node, '--index', 'item', '--format',
-		'jsonl', '--filter', 'k < 1000 OR k > 20000')->{out};
+		'jsonl', '--filter', 'k < 1000 OR k > 8000')->{out};
 	my @rows = map { $json->decode($_) } @lines;
 
 	is(scalar @rows, 1001, 'jsonl: each line is one value');
 	is($rows[0]->{v}, "line\n\"quote\", \\back\t!" . "c4ca4238a0b923820dcc509a6f75849b",
 		'jsonl: texts are as they were');
 	is_deeply($rows[0]->{j}, { a => 1 }, 'jsonl: white space in json is harmless');
-	is_deeply($rows[1000], { map({ $_ => undef } qw(v j n f b t a null)), k => 20002 },
+	is_deeply($rows[1000], { map({ $_ => undef } qw(v j n f b t a null)), k => 8002 },
 		'jsonl: NULL is null');
 }
 
@@ -180,7 +180,7 @@ is(peekget($node, '--index', 'odd', '--format', 'jsonl')->{out},
 	my $wanted = wanted('SELECT * FROM item ORDER BY k', 'csv');
 	my @args = ('--index', 'item', '--format', 'csv');
 
-	peekget_ends($node, 0, qr/^peekget: 20002 rows, /, 'to a file', @args, '-o', $file);
+	peekget_ends($node, 0, qr/^peekget: 8002 rows, /, 'to a file', @args, '-o', $file);
 	is(slurp($file), $wanted, 'the file has the answer');
 	ok(!-e "$file.peekget", 'and the state file is gone');
 	spit($file, 'x' x 10_000_000);
@@ -438,7 +438,7 @@ foreach my $signal (qw(INT TERM HUP))
 		run([ 'script', '-qec', 'stty cols 70; peekget --index item --page-bytes 4kB -o /dev/null', '/dev/null' ],
 			'<', \undef, '>', \$out, '2>', \$err, timeout(60));
 		my @lines = split /[\r\n]+/, $out;
-		like($out, qr/\r\[#*\.*\] +\d+ %  \d+ of 20002 rows, /, 'a terminal has a bar');
+		like($out, qr/\r\[#*\.*\] +\d+ %  \d+ of 8002 rows, /, 'a terminal has a bar');
 		is((scalar grep { length > 69 } @lines), 0, 'that fits into a line');
 	}
 }
@@ -480,6 +480,8 @@ foreach (
 	[ qr/--page-bytes must be/, '--index', 'a', '--page-bytes', '65MB' ],
 	[ qr/--page-bytes must be/, '--index', 'a', '--page-bytes', '1GB' ],
 	[ qr/--retry must be/, '--index', 'a', '--retry', 'x' ],
+	[ qr/--checkpoint must be/, '--index', 'a', '--checkpoint', -1 ],
+	[ qr/--checkpoint must be/, '--index', 'a', '--checkpoint', '1s' ],
 	[ qr/the name of the output is empty/, '--index', 'a', '-o', '' ],
 	[ qr/too many arguments: "c"/, '--index', 'a', 'a', 'b', 'c' ],
 	[ qr/unrecognized option/, '--nonsense' ],
@@ -501,9 +503,9 @@ SKIP:
 
 	my $query = q{SELECT k, v, f AS "F", n FROM item JOIN odd ON "Group" = k % 10
 		WHERE k <= $1 AND v <> $2 ORDER BY k};
-	my $plain = $query =~ s/\$1/15000/r =~ s/\$2/'it''s'/r;
+	my $plain = $query =~ s/\$1/7000/r =~ s/\$2/'it''s'/r;
 
-	formats_ok($plain, 'a query', '--query', $query, '--arg', 15000, '--arg', "it's");
+	formats_ok($plain, 'a query', '--query', $query, '--arg', 7000, '--arg', "it's");
 	is(peekget($node, '--query', "SELECT 1, 2, 'x' AS a, 'y' AS a", '--format', 'csv', '--header')->{out},
 		"?column?,?column?,a,a\n1,2,x,y\n", 'a query: names that are there twice or not at all');
 	is(peekget($node, '--query', 'SELECT 1, 2', '--format', 'jsonl')->{out},
