@@ -45,6 +45,7 @@ volatile sig_atomic_t interrupted;
 static Answer answer;
 static Link link0;				/* the first one */
 static bool begun;				/* the output is where the state says */
+static int64 all_bytes = -1;	/* of the output, once that is known */
 static char *old_handle;		/* of a download that is given up by --force */
 
 double
@@ -292,6 +293,7 @@ download(void)
 	}
 	if (status == EXIT_DONE)
 	{
+		all_bytes = output_bytes();
 		state.phase = PHASE_COMPLETE;
 		status = checkpoint();
 		if (status != EXIT_DONE)
@@ -304,6 +306,7 @@ download(void)
 static int
 clear_up(void)
 {
+	fetch_stop();
 	if (state.own && !state.keep)
 	{
 		/* a later run, too, must find the functions */
@@ -349,6 +352,9 @@ leave(int status)
 		if (status == EXIT_OUTPUT)
 		{
 			output_give_up();
+			/* what the file ends with must not be written once more */
+			if (all_bytes >= 0 && state.bytes == all_bytes)
+				state.phase = PHASE_COMPLETE;
 			(void) state_write();
 		}
 		else
