@@ -126,6 +126,7 @@ answer_find_functions(Link *link, Answer *answer)
 	PQExpBufferData text;
 	PGresult   *result;
 	Reply		reply;
+	int			status = EXIT_DONE;
 
 	initPQExpBuffer(&text);
 	appendPQExpBufferStr(&text,
@@ -141,14 +142,21 @@ answer_find_functions(Link *link, Answer *answer)
 						 "WHERE e.extname OPERATOR(pg_catalog.=) 'peekstash'");
 	reply = link_query(link, text.data, 0, NULL, &result);
 	if (reply == REPLY_STOP)
-		return link_status;
-	if (reply == REPLY_ERROR)
-		return refused(result);
-	if (PQntuples(result) == 0)
+		status = link_status;
+	else if (reply == REPLY_ERROR)
+		status = refused(result);
+	else if (PQntuples(result) == 0)
 	{
 		say("error: database \"%s\" does not have the extension peekstash",
 			PQdb(link->conn));
-		return EXIT_SERVER;
+		status = EXIT_SERVER;
+	}
+	if (status != EXIT_DONE)
+	{
+		if (reply != REPLY_STOP)
+			PQclear(result);
+		termPQExpBuffer(&text);
+		return status;
 	}
 	answer->schema = pg_strdup(PQgetvalue(result, 0, 0));
 	if (state.server_start == NULL || state.phase == PHASE_SUBMIT)
@@ -354,6 +362,8 @@ answer_submit(Link *link, Answer *answer)
 	PQExpBufferData json;
 	const char *params[7];
 	int			nparams = 0;
+	char	   *args = array_of(&request->args);
+	char	   *columns = array_of(&request->columns);
 	char	   *sql;
 	PGresult   *result;
 	Reply		reply;
@@ -372,7 +382,7 @@ answer_submit(Link *link, Answer *answer)
 					   "$2::pg_catalog.text[], $3::pg_catalog.jsonb)",
 					   answer->schema);
 		params[nparams++] = request->query;
-		params[nparams++] = array_of(&request->args);
+		params[nparams++] = args;
 		params[nparams++] = json.data;
 	}
 	else
@@ -386,9 +396,9 @@ answer_submit(Link *link, Answer *answer)
 					   "backward => $6::pg_catalog.bool, "
 					   "options => $7::pg_catalog.jsonb)", answer->schema);
 		params[nparams++] = request->index;
-		params[nparams++] = array_of(&request->columns);
+		params[nparams++] = columns;
 		params[nparams++] = request->filter;
-		params[nparams++] = array_of(&request->args);
+		params[nparams++] = args;
 		params[nparams++] = request->limit;
 		params[nparams++] = request->backward ? "true" : "false";
 		params[nparams++] = json.data;
@@ -416,6 +426,8 @@ answer_submit(Link *link, Answer *answer)
 		PQclear(result);
 	}
 	termPQExpBuffer(&json);
+	free(args);
+	free(columns);
 	free(sql);
 	return status;
 }
@@ -519,7 +531,11 @@ answer_describe(Link *link, Answer *answer)
 	if (reply == REPLY_STOP)
 		return link_status;
 	if (reply == REPLY_ERROR)
-		return handle_error(link, result);
+	{
+		status = handle_error(link, result);
+		PQclear(result);
+		return status;
+	}
 	answer->ncolumns = PQntuples(result);
 	answer->columns = pg_malloc(sizeof(Column) * Max(answer->ncolumns, 1));
 	for (int i = 0; i < answer->ncolumns; i++)
@@ -537,7 +553,11 @@ answer_describe(Link *link, Answer *answer)
 	if (reply == REPLY_STOP)
 		return link_status;
 	if (reply == REPLY_ERROR)
-		return handle_error(link, result);
+	{
+		status = handle_error(link, result);
+		PQclear(result);
+		return status;
+	}
 	answer->num_rows = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
 	answer->answer_bytes = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
 	/* An answer of somebody's is theirs to prolong, unless we are told to. */

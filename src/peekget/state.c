@@ -274,76 +274,89 @@ unescape(const char *value)
 	return copy;
 }
 
-/* One line.  False if it is none that we write. */
+/*
+ * One line.  False if it is none that we write.  The value is a copy, which is
+ * kept or freed here.
+ */
 static bool
 take(State *into, const char *name, char *value)
 {
 	Request    *request = &into->request;
+	const struct
+	{
+		const char *name;
+		char	  **text;
+	}			texts[] = {
+		{"handle", &into->handle},
+		{"encoding", &into->encoding},
+		{"server-start", &into->server_start},
+		{"request.query", &request->query},
+		{"request.index", &request->index},
+		{"request.handle", &request->handle},
+		{"request.filter", &request->filter},
+		{"request.limit", &request->limit},
+		{"request.ttl", &request->ttl},
+		{"request.label", &request->label}
+	};
+	const struct
+	{
+		const char *name;
+		int64	   *number;
+	}			numbers[] = {
+		{"num-rows", &into->num_rows},
+		{"rows", &into->rows},
+		{"bytes", &into->bytes},
+		{"segment-bytes", &into->segment_bytes}
+	};
+	const struct
+	{
+		const char *name;
+		bool	   *flag;
+	}			flags[] = {
+		{"own", &into->own},
+		{"keep", &into->keep},
+		{"header", &into->header},
+		{"request.backward", &request->backward}
+	};
+	bool		known = true;
+
+	for (int i = 0; i < (int) lengthof(texts); i++)
+	{
+		if (strcmp(name, texts[i].name) == 0)
+		{
+			*texts[i].text = value;
+			return true;
+		}
+	}
 
 	if (strcmp(name, "phase") == 0)
 	{
+		known = false;
 		for (int i = 0; i < (int) lengthof(phase_names); i++)
 		{
 			if (strcmp(value, phase_names[i]) == 0)
 			{
 				into->phase = i;
-				return true;
+				known = true;
 			}
 		}
-		return false;
 	}
-	else if (strcmp(name, "handle") == 0)
-		into->handle = value;
-	else if (strcmp(name, "own") == 0)
-		into->own = atoi(value) != 0;
-	else if (strcmp(name, "keep") == 0)
-		into->keep = atoi(value) != 0;
 	else if (strcmp(name, "format") == 0)
 	{
 		int			format = format_by_name(value);
 
-		if (format < 0)
-			return false;
-		into->format = format;
+		known = format >= 0;
+		if (known)
+			into->format = format;
 	}
-	else if (strcmp(name, "header") == 0)
-		into->header = atoi(value) != 0;
-	else if (strcmp(name, "encoding") == 0)
-		into->encoding = value;
-	else if (strcmp(name, "server-start") == 0)
-		into->server_start = value;
-	else if (strcmp(name, "request.query") == 0)
-		request->query = value;
-	else if (strcmp(name, "request.index") == 0)
-		request->index = value;
-	else if (strcmp(name, "request.handle") == 0)
-		request->handle = value;
-	else if (strcmp(name, "request.filter") == 0)
-		request->filter = value;
 	else if (strcmp(name, "request.arg") == 0)
 		words_add(&request->args, "arg", value);
 	else if (strcmp(name, "request.column") == 0)
 		words_add(&request->columns, "column", value);
-	else if (strcmp(name, "request.backward") == 0)
-		request->backward = atoi(value) != 0;
-	else if (strcmp(name, "request.limit") == 0)
-		request->limit = value;
-	else if (strcmp(name, "request.ttl") == 0)
-		request->ttl = value;
-	else if (strcmp(name, "request.label") == 0)
-		request->label = value;
 	else if (strncmp(name, "connection.", 11) == 0)
 		words_add(&into->connection, name + 11, value);
 	else if (strncmp(name, "setting.", 8) == 0)
 		words_add(&into->settings, name + 8, value);
-	else if (strcmp(name, "num-rows") == 0)
-		into->num_rows = strtoll(value, NULL, 10);
-	else if (strcmp(name, "rows") == 0)
-		into->rows = strtoll(value, NULL, 10);
-	else if (strcmp(name, "bytes") == 0)
-		into->bytes = strtoll(value, NULL, 10);
-	else if (strcmp(name, "segment-bytes") == 0)
-		into->segment_bytes = strtoll(value, NULL, 10);
 	else if (strcmp(name, "segment") == 0)
 	{
 		into->segments = pg_realloc(into->segments,
@@ -353,8 +366,27 @@ take(State *into, const char *name, char *value)
 	else if (strcmp(name, "rest") == 0)
 		into->rest = strtoul(value, NULL, 16);
 	else
-		return false;
-	return true;
+	{
+		known = false;
+		for (int i = 0; i < (int) lengthof(numbers); i++)
+		{
+			if (strcmp(name, numbers[i].name) == 0)
+			{
+				*numbers[i].number = strtoll(value, NULL, 10);
+				known = true;
+			}
+		}
+		for (int i = 0; i < (int) lengthof(flags); i++)
+		{
+			if (strcmp(name, flags[i].name) == 0)
+			{
+				*flags[i].flag = atoi(value) != 0;
+				known = true;
+			}
+		}
+	}
+	free(value);
+	return known;
 }
 
 /*
