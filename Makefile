@@ -40,6 +40,10 @@ OBJS = \
 	src/drive/driver.o \
 	src/drive/query_driver.o \
 	src/drive/answer.o \
+	src/drive/permits.o \
+	src/drive/transfer.o \
+	src/drive/offload.o \
+	src/drive/worker.o \
 	src/drive/spool.o \
 	src/drive/xact.o \
 	src/drive/registry.o \
@@ -57,7 +61,8 @@ OBJS = \
 	src/walk/scan.o \
 	src/walk/query.o \
 	src/walk/collection.o \
-	src/walk/order.o
+	src/walk/order.o \
+	src/walk/estimate.o
 
 # The download client: a program of its own, with nothing of the extension in
 # it.  PGXS makes a module or a program, not both, so its rules are below.
@@ -79,19 +84,21 @@ PEEKGET_OBJS = \
 #   ISOLATION     test/specs/NAME.spec against expected/NAME.out
 #   TAP           test/t/NAME.pl
 REGRESS = peek keys bounds expression limits options errors privileges types \
-	stash handles life quotas access query
+	stash handles life quotas access query query_access
 REGRESS_LATE = peek expression options errors privileges stash handles life \
 	access query
 ISOLATION = snapshot_isolation same_key serializable savepoints concurrent_ddl \
 	half_built_index old_snapshot_index other_temp_table rewritten_table \
-	handle_visibility same_handle release_and_sweep cancel_walk quota_in_flight
+	rewritten_query handle_visibility same_handle release_and_sweep \
+	cancel_walk quota_in_flight
 TAP = test/t/010_memory.pl test/t/011_transactions.pl \
 	test/t/012_late_load.pl test/t/013_hammer.pl \
 	test/t/020_differential.pl \
 	test/t/030_stash_stops.pl test/t/031_random_aborts.pl \
 	test/t/032_batch_format.pl test/t/033_stash_memory.pl \
 	test/t/040_pooler.pl test/t/041_drivers.pl test/t/042_life.pl \
-	test/t/050_storm.pl \
+	test/t/050_storm.pl test/t/060_query_differential.pl \
+	test/t/061_query_fdw.pl test/t/062_query_aborts.pl \
 	test/t/070_peekget.pl test/t/071_peekget_resume.pl \
 	test/t/072_peekget_pooler.pl
 

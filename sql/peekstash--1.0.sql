@@ -70,10 +70,13 @@ CREATE UNLOGGED TABLE peekstash.outcome (
 	stored_bytes bigint NOT NULL,	-- payloads and tail
 	batches bigint NOT NULL,
 	positions bigint,
-	worker_rows bigint[] NOT NULL,	-- rows in the batches of each worker
+	share_rows bigint[] NOT NULL,	-- rows in the batches of each worker
 	tail_num_rows bigint NOT NULL,
 	tail_rows bytea,
 	stash_reason text,
+	workers integer NOT NULL,		-- 0 = walked by the submitter
+	inline_reason text,
+	estimated_positions bigint,
 	finished_at timestamptz NOT NULL,
 	expires_at timestamptz NOT NULL,
 	sqlstate text,
@@ -404,7 +407,10 @@ CREATE FUNCTION peekstash_in_flight(
 	OUT charged_to oid,
 	OUT state text,
 	OUT phase text,
+	OUT driver text,
+	OUT workers integer,
 	OUT positions bigint,
+	OUT estimated_positions bigint,
 	OUT num_rows bigint,
 	OUT answer_bytes bigint,
 	OUT stored_bytes bigint,
@@ -423,9 +429,10 @@ COMMENT ON FUNCTION peekstash_in_flight() IS
 -- flattens a UNION ALL, and with it the security barrier around it.
 CREATE VIEW peekstash.peeks_kept (
 	handle, owner, charged_to, label, arrangement, request, state, kind,
-	phase, driver, workers, positions, num_rows, answer_bytes, stored_bytes,
-	batches, stash_reason, pid, application_name, client_addr, submitted_at,
-	finished_at, expires_at, sqlstate, error)
+	phase, driver, workers, positions, estimated_positions, num_rows,
+	answer_bytes, stored_bytes, batches, stash_reason, inline_reason, pid,
+	application_name, client_addr, submitted_at, finished_at, expires_at,
+	sqlstate, error)
 	WITH (security_barrier) AS
 	SELECT h.handle,
 		coalesce(pg_catalog.pg_get_userbyid(h.owner), '') AS owner,
@@ -436,14 +443,17 @@ CREATE VIEW peekstash.peeks_kept (
 		o.state,
 		o.kind,
 		NULL::text AS phase,
-		'inline'::text AS driver,
-		0 AS workers,
+		CASE WHEN o.workers OPERATOR(pg_catalog.>) 0
+			THEN 'offloaded' ELSE 'inline' END AS driver,
+		o.workers,
 		o.positions,
+		o.estimated_positions,
 		o.num_rows,
 		o.answer_bytes,
 		o.stored_bytes,
 		o.batches,
 		o.stash_reason,
+		o.inline_reason,
 		h.pid,
 		h.application_name,
 		h.client_addr,
@@ -465,9 +475,10 @@ CREATE VIEW peekstash.peeks_kept (
 
 CREATE VIEW peekstash.peeks_in_flight (
 	handle, owner, charged_to, label, arrangement, request, state, kind,
-	phase, driver, workers, positions, num_rows, answer_bytes, stored_bytes,
-	batches, stash_reason, pid, application_name, client_addr, submitted_at,
-	finished_at, expires_at, sqlstate, error)
+	phase, driver, workers, positions, estimated_positions, num_rows,
+	answer_bytes, stored_bytes, batches, stash_reason, inline_reason, pid,
+	application_name, client_addr, submitted_at, finished_at, expires_at,
+	sqlstate, error)
 	WITH (security_barrier) AS
 	SELECT f.handle,
 		coalesce(pg_catalog.pg_get_userbyid(f.owner), ''),
@@ -478,13 +489,15 @@ CREATE VIEW peekstash.peeks_in_flight (
 		f.state,
 		NULL::text,
 		f.phase,
-		'inline',
-		0,
+		f.driver,
+		f.workers,
 		f.positions,
+		f.estimated_positions,
 		f.num_rows,
 		f.answer_bytes,
 		f.stored_bytes,
 		NULL::bigint,
+		NULL::text,
 		NULL::text,
 		f.pid,
 		a.application_name,
@@ -523,11 +536,13 @@ CREATE FUNCTION peek_status(
 	OUT driver text,
 	OUT workers integer,
 	OUT positions bigint,
+	OUT estimated_positions bigint,
 	OUT num_rows bigint,
 	OUT answer_bytes bigint,
 	OUT stored_bytes bigint,
 	OUT batches bigint,
 	OUT stash_reason text,
+	OUT inline_reason text,
 	OUT pid integer,
 	OUT application_name text,
 	OUT client_addr inet,
@@ -552,6 +567,7 @@ COMMENT ON FUNCTION peek_status(uuid) IS
 CREATE FUNCTION peekstash_stat(
 	OUT scope text,
 	OUT walks_inline bigint,
+	OUT walks_offloaded bigint,
 	OUT answers_memory bigint,
 	OUT answers_stashed bigint,
 	OUT answers_failed bigint,
@@ -562,10 +578,15 @@ CREATE FUNCTION peekstash_stat(
 	OUT stored_bytes bigint,
 	OUT batches_written bigint,
 	OUT batches_read bigint,
+	OUT queue_seconds double precision,
 	OUT walk_seconds double precision,
 	OUT write_seconds double precision,
 	OUT read_seconds double precision,
+	OUT permits_in_use integer,
+	OUT permit_queue_depth integer,
 	OUT slots_in_use integer,
+	OUT reclaimed_batches bigint,
+	OUT reclaim_failures bigint,
 	OUT swept_answers bigint,
 	OUT stash_bytes bigint,
 	OUT stash_disk_bytes bigint,
@@ -584,6 +605,29 @@ COMMENT ON VIEW peekstash.stat IS
 	'counters of peeks since stats_reset';
 
 GRANT SELECT ON peekstash.stat TO PUBLIC;
+
+CREATE FUNCTION peekstash_stat_phases(
+	OUT phase text,
+	OUT le double precision,
+	OUT count bigint,
+	OUT sum_seconds double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'peekstash_stat_phases'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT
+ROWS 32;
+
+COMMENT ON FUNCTION peekstash_stat_phases() IS
+	'histograms of the phases of peeks; see the view peekstash.stat_phase';
+
+-- count is that of all that took no longer than le, as monitoring systems
+-- want it.
+CREATE VIEW peekstash.stat_phase AS
+	SELECT * FROM @extschema@.peekstash_stat_phases();
+
+COMMENT ON VIEW peekstash.stat_phase IS
+	'how long the phases of peeks took since stats_reset, as histograms';
+
+GRANT SELECT ON peekstash.stat_phase TO PUBLIC;
 
 CREATE FUNCTION peekstash_stat_reset()
 RETURNS void

@@ -59,6 +59,31 @@
 	index_beginscan(heap, index, snapshot, nkeys, norderbys)
 #endif
 
+/* Parallel scans are told of keys since 17, and instrumented since 18. */
+#if PG_VERSION_NUM < 170000
+#define index_parallelscan_estimate(index, nkeys, norderbys, snapshot) \
+	index_parallelscan_estimate(index, snapshot)
+#elif PG_VERSION_NUM >= 180000
+#define index_parallelscan_estimate(index, nkeys, norderbys, snapshot) \
+	index_parallelscan_estimate(index, nkeys, norderbys, snapshot, false, \
+								false, 0)
+#define index_parallelscan_initialize(heap, index, snapshot, target) \
+	index_parallelscan_initialize(heap, index, snapshot, false, false, 0, \
+								  &(SharedIndexScanInstrumentation *) {NULL}, \
+								  target)
+#endif
+#if PG_VERSION_NUM < 180000
+#define index_beginscan_parallel(heap, index, instrument, nkeys, norderbys, pscan) \
+	index_beginscan_parallel(heap, index, nkeys, norderbys, pscan)
+#define ps_offset_am	ps_offset
+#endif
+
+/* Files were called nodes before 16. */
+#if PG_VERSION_NUM < 160000
+#define rd_newRelfilelocatorSubid	rd_newRelfilenodeSubid
+#define rd_firstRelfilelocatorSubid	rd_firstRelfilenodeSubid
+#endif
+
 /* Room can be left before the tuple since 18. */
 #if PG_VERSION_NUM < 180000
 #define heap_form_minimal_tuple(desc, values, isnull, extra) \

@@ -29,9 +29,23 @@ pretty_size(int64 bytes)
 	return text_to_cstring(DatumGetTextPP(pretty));
 }
 
+/* Of the last limit that was exceeded; -1 = none was. */
+static int64 last_limit = -1;
+
+/*
+ * The limit that an error of exceeding one has named: where several workers
+ * fail, the smallest counts.
+ */
+int64
+error_last_limit(void)
+{
+	return last_limit;
+}
+
 void
 error_result_too_large(int64 max_bytes)
 {
+	last_limit = max_bytes;
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("result exceeds max size of %s", pretty_size(max_bytes)),
@@ -45,6 +59,7 @@ error_result_too_large(int64 max_bytes)
 void
 error_too_many_positions(int64 max_positions)
 {
+	last_limit = max_positions;
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("peek exceeded the row iteration limit of " INT64_FORMAT,

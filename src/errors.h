@@ -19,6 +19,7 @@
 
 pg_noreturn extern void error_result_too_large(int64 max_bytes);
 pg_noreturn extern void error_too_many_positions(int64 max_positions);
+extern int64 error_last_limit(void);
 pg_noreturn extern void error_row_too_large(int64 bytes);
 pg_noreturn extern void error_row_type_mismatch(const char *detail);
 pg_noreturn extern void error_no_such_arrangement(Oid relid);

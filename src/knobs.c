@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include <limits.h>
+#include <unistd.h>
 
 #include "knobs.h"
 #include "miscadmin.h"
@@ -132,6 +133,41 @@ static const Knob knob_table[] = {
 		PGC_USERSET, 0, false, 0
 	},
 	{
+		"enable_offload", KNOB_BOOL, NULL,
+		"Lets long submitted walks go on in a background worker.",
+		"If off, a submitted walk leaves its backend only if the call asks for it.",
+		KNOB(enable_offload), false, false, true,
+		PGC_SUSET, 0, true, -1
+	},
+	{
+		"inline_budget", KNOB_INT, NULL,
+		"Sets the number of index positions that a submitted walk looks at before it is offloaded.",
+		NULL,
+		KNOB(inline_budget), 1024, 1, INT_MAX,
+		PGC_USERSET, 0, false, 0
+	},
+	{
+		"workers", KNOB_INT, NULL,
+		"Sets the number of background workers that share an offloaded walk.",
+		"With more than one, rows come in no order. No more than max_workers are started.",
+		KNOB(workers), 1, 1, MAX_WALK_WORKERS,
+		PGC_USERSET, 0, false, 0
+	},
+	{
+		"max_workers", KNOB_INT, NULL,
+		"Sets the maximum number of background workers that share an offloaded walk.",
+		NULL,
+		KNOB(max_workers), 4, 1, MAX_WALK_WORKERS,
+		PGC_SUSET, 0, true, -1
+	},
+	{
+		"notify", KNOB_BOOL, NULL,
+		"Sends a notification on channel \"peekstash\" when a submitted peek ends.",
+		NULL,
+		KNOB(notify), false, false, true,
+		PGC_USERSET, 0, false, 0
+	},
+	{
 		"ttl", KNOB_INT, NULL,
 		"Sets how long an answer is kept after it was made.",
 		NULL,
@@ -168,9 +204,13 @@ static const Knob knob_table[] = {
 	},
 };
 
+StaticAssertDecl(lengthof(knob_table) <= 64,
+				 "PeekKnobs.given has a bit for each knob");
+
 /* Settings of the server, which no call can have otherwise. */
 static int	slots = 64;
 static int	sweep_interval = 60;
+static int	permits = 0;
 
 static inline void *
 knob_place(PeekKnobs *knobs, const Knob *knob)
@@ -277,6 +317,18 @@ knobs_define(void)
 							NULL,
 							NULL,
 							NULL);
+	DefineCustomIntVariable("peekstash.permits",
+							"Sets the number of offloaded walks that run at once.",
+							"Each worker of a shared walk counts. 0 means one for each processor core.",
+							&permits,
+							0,
+							0,
+							65536,
+							PGC_SIGHUP,
+							0,
+							NULL,
+							NULL,
+							NULL);
 	MarkGUCPrefixReserved("peekstash");
 }
 
@@ -290,6 +342,34 @@ int
 knobs_sweep_interval(void)
 {
 	return sweep_interval;
+}
+
+/* So many offloaded walks may run at once. */
+int
+knobs_permits(void)
+{
+	static long cores = 0;
+
+	if (permits > 0)
+		return permits;
+	if (cores == 0)
+		cores = Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
+	return (int) cores;
+}
+
+/*
+ * The server's settings may have changed: let a walk that goes on follow them,
+ * where its call did not say otherwise.
+ */
+void
+knobs_follow(PeekKnobs *knobs)
+{
+	for (int i = 0; i < (int) lengthof(knob_table); i++)
+	{
+		if ((knobs->given & (UINT64CONST(1) << i)) == 0)
+			knob_set(knobs, &knob_table[i],
+					 knob_get(&settings, &knob_table[i]));
+	}
 }
 
 /* A lifetime must end, and not too late. */
@@ -418,6 +498,7 @@ option_apply(PeekKnobs *knobs, const char *name, const JsonbValue *value,
 						 psprintf("Ask a superuser to raise \"peekstash.%s\".",
 								  name));
 		knob_set(knobs, knob, number);
+		knobs->given |= UINT64CONST(1) << i;
 		return;
 	}
 

@@ -24,6 +24,9 @@ typedef enum StashCompression
 	STASH_COMPRESSION_LZ4
 } StashCompression;
 
+/* So many workers can share a walk at most. */
+#define MAX_WALK_WORKERS	16
+
 /*
  * The settings in force for one call: read once, at its start, so that a
  * function inside a filter cannot move the limits of the walk that calls it.
@@ -38,11 +41,17 @@ typedef struct PeekKnobs
 	int			max_result_size;	/* kB, -1 = none */
 	int			row_iteration_limit;	/* positions, 0 = off */
 	int			yield_granularity;	/* positions */
+	bool		enable_offload;
+	int			inline_budget;	/* positions */
+	int			workers;		/* see knobs_workers() */
+	int			max_workers;
+	bool		notify;
 	int			ttl;			/* seconds */
 	int			max_ttl;		/* seconds */
 	int			max_stash_size; /* kB */
 	int			max_role_stash_size;	/* kB, 0 = none */
 	int			max_role_peeks; /* 0 = none */
+	uint64		given;			/* which ones the call's options have set */
 } PeekKnobs;
 
 /* What else the options of a submitting function may say. */
@@ -60,6 +69,15 @@ extern void knobs_resolve(PeekKnobs *knobs, Jsonb *options,
 extern void knobs_check_ttl(const PeekKnobs *knobs, int64 seconds);
 extern int	knobs_slots(void);
 extern int	knobs_sweep_interval(void);
+extern int	knobs_permits(void);
+extern void knobs_follow(PeekKnobs *knobs);
+
+/* The number of workers that may share a walk. */
+static inline int
+knobs_workers(const PeekKnobs *knobs)
+{
+	return Min(knobs->workers, knobs->max_workers);
+}
 
 /* The cap in bytes by the ruler; -1 = none. */
 static inline int64

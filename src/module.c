@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "drive/permits.h"
 #include "drive/quota.h"
 #include "drive/reclaim.h"
 #include "drive/registry.h"
@@ -36,6 +37,7 @@ _PG_init(void)
 	knobs_define();
 	stat_init();
 	registry_init();
+	permits_init();
 	quota_init();
 	reclaim_init();
 }

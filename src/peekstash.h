@@ -23,7 +23,9 @@
 
 #include "access/htup_details.h"
 #include "access/tupdesc.h"
+#include "nodes/bitmapset.h"
 #include "nodes/pg_list.h"
+#include "port/atomics.h"
 
 /*
  * The columns of an answer: the live ones in order, and a number that changes
@@ -103,6 +105,8 @@ typedef struct PeekRequest
 	PeekBound	upper;
 	bool		matches_nothing;	/* some value was NULL */
 	List	   *quals;			/* the filter, implicitly ANDed, varno 1 */
+	Bitmapset  *used_columns;	/* that must be selectable, offset as in
+								 * permission checks */
 	AttrNumber *columns;		/* per answer column: the table's attribute */
 	RowDescription *description;	/* of the answer */
 	bool		whole_row;		/* the columns are all of the table's */
@@ -120,13 +124,28 @@ typedef struct PeekRequest
 typedef struct PeekScanState
 {
 	int64		positions;		/* index tuples looked at */
+	int64		fuel_spent;		/* these, and absent keys of a list */
 	int64		next_key;		/* number of the next seek */
+	bool		in_seek;		/* is btree positioned on the one before? */
+	bool		seek_found;		/* has that returned anything? */
+	bool		had_batch;		/* the first batch has been cut */
 	int64		offset_left;	/* rows still to be passed over */
 	int64		limit_left;		/* rows still wanted; -1 = no limit */
 	int64		num_rows;		/* of the answer so far, copies counted */
 	int64		answer_bytes;	/* their size by the ruler */
 	int64		max_held_bytes; /* most that was held at once, by the ruler */
 } PeekScanState;
+
+/*
+ * What several walks that share one request have come to together, in shared
+ * memory.  The limits are exact because each of these counts once.
+ */
+typedef struct PeekSharedTotals
+{
+	pg_atomic_uint64 positions;
+	pg_atomic_uint64 answer_bytes;
+	pg_atomic_uint64 rows;		/* offered; offset and limit go by it */
+} PeekSharedTotals;
 
 typedef enum PeekOutcomeKind
 {

@@ -26,6 +26,7 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+#include "utils/float.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
@@ -34,6 +35,7 @@ typedef struct StatShared
 {
 	slock_t		mutex;			/* protects all below */
 	PeekCounts	counts;
+	PhaseHistogram phases[NUM_STAT_PHASES];
 	TimestampTz reset_time;
 } StatShared;
 
@@ -105,13 +107,47 @@ stat_target(void)
 	return shared ? shared : &local;
 }
 
+/* The upper bound of a bucket, in seconds; that of the last is infinite. */
+double
+stat_bucket_bound(int bucket)
+{
+	double		bound = 0.001;
+
+	if (bucket == NUM_STAT_BUCKETS - 1)
+		return get_float8_infinity();
+	for (int i = 0; i < bucket; i++)
+		bound *= 10;
+	return bound;
+}
+
+static int
+stat_bucket(double seconds)
+{
+	int			bucket = 0;
+
+	while (bucket < NUM_STAT_BUCKETS - 1 && seconds > stat_bucket_bound(bucket))
+		bucket++;
+	return bucket;
+}
+
 void
 stat_count(const PeekCounts *counts)
 {
 	PeekCounts *total = &stat_target()->counts;
+	double		seconds[NUM_STAT_PHASES] = {
+		[PHASE_QUEUE] = counts->queue_seconds,
+		[PHASE_WALK] = counts->walk_seconds,
+		[PHASE_WRITE] = counts->write_seconds,
+		[PHASE_READ] = counts->read_seconds
+	};
+	int			buckets[NUM_STAT_PHASES];
+
+	for (int i = 0; i < NUM_STAT_PHASES; i++)
+		buckets[i] = stat_bucket(seconds[i]);
 
 	stat_lock();
 	total->walks_inline += counts->walks_inline;
+	total->walks_offloaded += counts->walks_offloaded;
 	total->answers_memory += counts->answers_memory;
 	total->answers_stashed += counts->answers_stashed;
 	total->answers_failed += counts->answers_failed;
@@ -123,9 +159,21 @@ stat_count(const PeekCounts *counts)
 	total->batches_written += counts->batches_written;
 	total->batches_read += counts->batches_read;
 	total->swept_answers += counts->swept_answers;
+	total->reclaimed_batches += counts->reclaimed_batches;
+	total->reclaim_failures += counts->reclaim_failures;
+	total->queue_seconds += counts->queue_seconds;
 	total->walk_seconds += counts->walk_seconds;
 	total->write_seconds += counts->write_seconds;
 	total->read_seconds += counts->read_seconds;
+	for (int i = 0; i < NUM_STAT_PHASES; i++)
+	{
+		PhaseHistogram *phase = &stat_target()->phases[i];
+
+		if ((counts->observed & STAT_OBSERVED(i)) == 0)
+			continue;
+		phase->counts[buckets[i]]++;
+		phase->seconds += seconds[i];
+	}
 	stat_unlock();
 }
 
@@ -181,6 +229,15 @@ stat_read(PeekCounts *counts, TimestampTz *reset_time)
 	stat_unlock();
 }
 
+/* A copy of the histograms, one for each phase. */
+void
+stat_read_phases(PhaseHistogram *phases)
+{
+	stat_lock();
+	memcpy(phases, stat_target()->phases, sizeof(stat_target()->phases));
+	stat_unlock();
+}
+
 /* Set all counters to zero. */
 void
 stat_reset(void)
@@ -189,6 +246,7 @@ stat_reset(void)
 
 	stat_lock();
 	memset(&stat_target()->counts, 0, sizeof(PeekCounts));
+	memset(stat_target()->phases, 0, sizeof(stat_target()->phases));
 	stat_target()->reset_time = now;
 	stat_unlock();
 }

@@ -14,6 +14,7 @@
  *					can be cancelled
  *		1886545773	the process ends with FATAL
  *		1886545774	the process is killed with SIGKILL
+ *		1886545775	a protection is left out
  *
  * A session does not stop at points that it has armed itself: it could not
  * get out of a wait.  The whole file is empty in a normal build.
@@ -42,6 +43,7 @@
 #define STOP_WAIT	1886545772
 #define STOP_FATAL	1886545773
 #define STOP_KILL	1886545774
+#define STOP_SKIP	1886545775
 
 /* Does another session hold the lock that arms this? */
 static bool
@@ -53,11 +55,28 @@ stop_armed(LOCKTAG *tag)
 	return false;
 }
 
+/* As hashtext() does it. */
+static uint32
+stop_key(const char *name)
+{
+	return DatumGetUInt32(hash_any((const unsigned char *) name,
+								   strlen(name)));
+}
+
+/* Shall the protection of this name be left out? */
+bool
+stop_point_skipped(const char *name)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, STOP_SKIP, stop_key(name), 2);
+	return stop_armed(&tag);
+}
+
 void
 stop_point_reached(const char *name)
 {
-	uint32		hash = DatumGetUInt32(hash_any((const unsigned char *) name,
-											   strlen(name)));
+	uint32		hash = stop_key(name);
 	LOCKTAG		tag;
 
 	/* the same tag as pg_advisory_lock(int4, int4) */

@@ -21,6 +21,7 @@
  */
 #include "postgres.h"
 
+#include "commands/async.h"
 #include "drive/answer.h"
 #include "drive/driver.h"
 #include "drive/quota.h"
@@ -39,6 +40,9 @@
 
 /* What a submitted peek may hold if it may not be stashed. */
 #define KEPT_IN_MEMORY	(1024 * 1024)
+
+/* How long a submit waits until what is left under its handle is reclaimed. */
+#define CLEAR_WAIT_MS	10000
 
 static BatchCodec
 answer_codec(const PeekKnobs *knobs)
@@ -73,6 +77,7 @@ answer_create(const PeekKnobs *knobs, RowDescription *description,
 	answer->charged_to = GetSessionUserId();
 	answer->keep = keep;
 	answer->slot = -1;
+	answer->estimated_positions = -1;
 	if (keep != NULL)
 	{
 		/* the handle may be the client's, and be used again */
@@ -121,6 +126,30 @@ answer_claim(PeekAnswer *answer, const PeekKnobs *knobs)
 	return true;
 }
 
+/*
+ * The handle is the client's, and our row is in place: rows of an earlier peek
+ * under it, which a worker has committed and its submitter has not, may still
+ * wait for reclaim.  They would be taken for ours.
+ */
+void
+answer_await_clear_handle(const PeekAnswer *answer)
+{
+	TimestampTz start = GetCurrentTimestamp();
+
+	while (!registry_handle_is_clear(&answer->handle, answer->slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (TimestampDifferenceExceeds(start, GetCurrentTimestamp(),
+									   CLEAR_WAIT_MS))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("what is left of an earlier peek \"%s\" has not been reclaimed yet",
+							stash_handle_text(&answer->handle)),
+					 errhint("Try again, or submit under another handle.")));
+		registry_wait(100);
+	}
+}
+
 /* The answer is small enough not to be kept, though it was claimed. */
 void
 answer_unclaim(PeekAnswer *answer)
@@ -162,7 +191,8 @@ answer_open(PeekAnswer *answer, const PeekKnobs *knobs)
 	quota_check_room(knobs, answer->charged_to);
 	if (answer->keep == NULL)
 		xact_stash_opened(&answer->handle, answer->charged_to);
-	answer->upload = stash_upload_open(&answer->handle, &answer->stash, 0,
+	answer->upload = stash_upload_open(&answer->handle, &answer->stash,
+									   answer->worker,
 									   answer->outcome.description->desc->natts,
 									   knobs->stash_batch_size,
 									   answer_codec(knobs));
@@ -238,22 +268,48 @@ answer_complete(PeekAnswer *answer, PeekCollection *collection,
 	answer->outcome.answer_bytes = state->answer_bytes;
 	answer->outcome.positions = state->positions;
 	Assert(answer->outcome.kind == PEEK_OUTCOME_MEMORY ||
+		   answer->num_workers > 0 ||
 		   answer->totals.num_rows + answer->outcome.tail.num_rows ==
 		   state->num_rows);
+}
+
+/*
+ * The walk has ended for this worker, but not for the answer: all that is held
+ * goes to the stash.
+ */
+void
+answer_complete_share(PeekAnswer *answer, PeekCollection *collection,
+					  const PeekKnobs *knobs)
+{
+	EntryBatch	batch;
+
+	collection_tail(collection, &batch);
+	if (batch.num_entries > 0)
+		answer_batch(answer, &batch, knobs);
+	if (answer->upload != NULL)
+		stash_upload_finish(answer->upload, &answer->totals);
+	answer->upload = NULL;
 }
 
 /* Tell other sessions how far the walk is, and hear whether it shall stop. */
 void
 answer_report(PeekAnswer *answer, const PeekScanState *state, bool ended)
 {
+	int64		stored;
+
 	if (answer->slot < 0)
 		return;
+	stored = answer->upload == NULL ? answer->totals.stored_bytes :
+		stash_upload_totals(answer->upload)->stored_bytes;
 	registry_progress(answer->slot,
 					  ended ? PEEK_FINISHING :
 					  answer->upload != NULL ? PEEK_STASHING : PEEK_WALKING,
-					  state->positions, state->num_rows, state->answer_bytes,
-					  answer->upload == NULL ? answer->totals.stored_bytes :
-					  stash_upload_totals(answer->upload)->stored_bytes);
+					  state->positions - answer->reported.positions,
+					  state->num_rows - answer->reported.num_rows,
+					  state->answer_bytes - answer->reported.answer_bytes,
+					  stored - answer->reported_bytes);
+	answer->reported = *state;
+	answer->reported_bytes = stored;
 	if (registry_cancel_requested(answer->slot))
 		ereport(ERROR,
 				(errcode(ERRCODE_QUERY_CANCELED),
@@ -279,8 +335,18 @@ answer_encode_tail(const PeekAnswer *answer, const PeekKnobs *knobs)
 		entry = entry_next(entry);
 	}
 	batch_place_set(&place, &answer->stash, TAIL_WORKER,
-					answer->totals.num_rows);
+					answer->others.num_rows + answer->totals.num_rows);
 	return batch_encoder_finish(&encoder, &place, answer_codec(knobs));
+}
+
+/* Tell those who listen that a submitted peek has ended. */
+void
+answer_notify(const PeekKnobs *knobs, const pg_uuid_t *handle,
+			  const char *state)
+{
+	if (knobs->notify)
+		Async_Notify("peekstash", psprintf("%s %s", stash_handle_text(handle),
+										   state));
 }
 
 /* Write the outcome of a kept answer. */
@@ -300,11 +366,17 @@ answer_store_outcome(PeekAnswer *answer, const PeekKnobs *knobs)
 		"stashed" : "memory";
 	row.num_rows = answer->outcome.num_rows;
 	row.answer_bytes = answer->outcome.answer_bytes;
-	row.stored_bytes = answer->totals.stored_bytes + tail_bytes;
-	row.num_batches = answer->totals.num_batches;
+	row.stored_bytes = answer->others.stored_bytes +
+		answer->totals.stored_bytes + tail_bytes;
+	row.num_batches = answer->others.num_batches +
+		answer->totals.num_batches;
 	row.positions = answer->outcome.positions;
-	row.num_workers = 1;
-	row.worker_rows = &answer->totals.num_rows;
+	answer->share_rows[answer->worker] = answer->totals.num_rows;
+	row.num_shares = answer->num_shares + 1;
+	row.share_rows = answer->share_rows;
+	row.num_workers = answer->num_workers;
+	row.inline_reason = answer->inline_reason;
+	row.estimated_positions = answer->estimated_positions;
 	row.tail_num_rows = answer->outcome.tail.num_rows;
 	row.tail = tail;
 	if (answer->outcome.kind == PEEK_OUTCOME_STASHED)
@@ -314,7 +386,8 @@ answer_store_outcome(PeekAnswer *answer, const PeekKnobs *knobs)
 	row.expires_at = TimestampTzPlusMilliseconds(row.finished_at,
 												 (int64) knobs->ttl * 1000);
 	quota_add_bytes(knobs, answer->charged_to, tail_bytes);
-	outcome_insert(&row);
+	outcome_insert(&row, answer->num_workers == 0);
+	answer_notify(knobs, &row.handle, row.state);
 	answer->totals.stored_bytes += tail_bytes;
 }
 /* The walk has ended with an answer: count it. */
@@ -323,7 +396,10 @@ answer_count(PeekAnswer *answer, double seconds)
 {
 	PeekCounts *counts = &answer->counts;
 
-	counts->walks_inline = 1;
+	if (answer->num_workers > 0)
+		counts->walks_offloaded = 1;
+	else
+		counts->walks_inline = 1;
 	if (answer->outcome.kind == PEEK_OUTCOME_STASHED)
 		counts->answers_stashed = 1;
 	else
@@ -331,26 +407,46 @@ answer_count(PeekAnswer *answer, double seconds)
 	counts->positions = answer->outcome.positions;
 	counts->rows = answer->outcome.num_rows;
 	counts->answer_bytes = answer->outcome.answer_bytes;
-	counts->stored_bytes = answer->totals.stored_bytes;
-	counts->batches_written = answer->totals.num_batches;
-	counts->walk_seconds = seconds - counts->write_seconds;
+	counts->stored_bytes = answer->others.stored_bytes +
+		answer->totals.stored_bytes;
+	counts->batches_written = answer->others.num_batches +
+		answer->totals.num_batches;
+	counts->walk_seconds = Max(seconds - counts->write_seconds, 0);
+	counts->observed |= STAT_OBSERVED(PHASE_WALK) |
+		STAT_OBSERVED(PHASE_WRITE);
 	stat_count(counts);
 	memset(counts, 0, sizeof(*counts));
+}
+
+/* The walk has ended without an answer: count that. */
+void
+answer_count_failure(bool cancelled, bool offloaded, int64 positions,
+					 double seconds)
+{
+	PeekCounts	counts = {0};
+
+	if (cancelled)
+		counts.answers_cancelled = 1;
+	else
+	{
+		counts.answers_failed = 1;
+		if (offloaded)
+			counts.walks_offloaded = 1;
+		else
+			counts.walks_inline = 1;
+		counts.observed = STAT_OBSERVED(PHASE_WALK);
+	}
+	counts.positions = positions;
+	counts.walk_seconds = seconds;
+	stat_count(&counts);
 }
 
 /* The walk has thrown: count that, before the error goes on. */
 void
 answer_count_error(const PeekScanState *state, double seconds)
 {
-	PeekCounts	counts = {0};
-
-	if (geterrcode() == ERRCODE_QUERY_CANCELED)
-		counts.answers_cancelled = 1;
-	else
-		counts.walks_inline = counts.answers_failed = 1;
-	counts.positions = state->positions;
-	counts.walk_seconds = seconds;
-	stat_count(&counts);
+	answer_count_failure(geterrcode() == ERRCODE_QUERY_CANCELED, false,
+						 state->positions, seconds);
 }
 bool
 driver_answer_is_kept(const PeekAnswer *answer)
@@ -450,6 +546,7 @@ driver_answer_end(PeekAnswer *answer, bool complete)
 		answer->counts.batches_read = stash_reader_batches(answer->reader);
 		stash_reader_close(answer->reader);
 		answer->reader = NULL;
+		answer->counts.observed = STAT_OBSERVED(PHASE_READ);
 		stat_count(&answer->counts);
 	}
 	if (complete && answer->keep == NULL &&

@@ -36,6 +36,7 @@ struct PeekAnswer
 	pg_uuid_t	handle;			/* what batches are found by */
 	pg_uuid_t	stash;			/* what they are known by */
 	Oid			charged_to;		/* for quotas: the session user */
+	int			worker;			/* 0 = the submitter itself */
 	UploadTotals totals;
 	PeekSpool  *spool;
 
@@ -44,6 +45,14 @@ struct PeekAnswer
 	bool		kept;			/* the handle row has been written */
 	int			slot;			/* of the registry, or -1 */
 	const char *stash_reason;
+	const char *inline_reason;	/* why it was not offloaded, or NULL */
+	int64		estimated_positions;	/* -1 = not known */
+
+	/* of an offloaded one: what others have written of it */
+	int			num_workers;	/* 0 = inline */
+	int			num_shares;		/* beside the submitter's */
+	int64		share_rows[MAX_WALK_WORKERS + 1];	/* per worker */
+	UploadTotals others;
 
 	/* reading: the run of entries at hand, and what comes after it */
 	StashReader *reader;
@@ -51,12 +60,16 @@ struct PeekAnswer
 	const char *end;
 	bool		in_tail;
 
+	PeekScanState reported;		/* what other sessions have been told */
+	int64		reported_bytes;
+
 	PeekCounts	counts;			/* what it adds to the statistics */
 };
 
 extern PeekAnswer *answer_create(const PeekKnobs *knobs,
 								 RowDescription *description, HandleRow *keep);
 extern bool answer_claim(PeekAnswer *answer, const PeekKnobs *knobs);
+extern void answer_await_clear_handle(const PeekAnswer *answer);
 extern void answer_unclaim(PeekAnswer *answer);
 extern void answer_collection_options(const PeekAnswer *answer,
 									  const PeekKnobs *knobs,
@@ -68,9 +81,16 @@ extern void answer_report(PeekAnswer *answer, const PeekScanState *state,
 extern void answer_complete(PeekAnswer *answer, PeekCollection *collection,
 							const PeekScanState *state,
 							const PeekKnobs *knobs);
+extern void answer_complete_share(PeekAnswer *answer,
+								  PeekCollection *collection,
+								  const PeekKnobs *knobs);
 extern void answer_store_outcome(PeekAnswer *answer, const PeekKnobs *knobs);
 extern void answer_count(PeekAnswer *answer, double seconds);
 extern void answer_count_error(const PeekScanState *state, double seconds);
+extern void answer_count_failure(bool cancelled, bool offloaded,
+								 int64 positions, double seconds);
+extern void answer_notify(const PeekKnobs *knobs, const pg_uuid_t *handle,
+						  const char *state);
 extern double seconds_since(instr_time start);
 
 #endif							/* PEEKSTASH_ANSWER_H */

@@ -35,6 +35,8 @@
 
 #include "drive/answer.h"
 #include "drive/driver.h"
+#include "drive/handover.h"
+#include "drive/registry.h"
 #include "drive/xact.h"
 #include "miscadmin.h"
 #include "stat.h"
@@ -44,11 +46,44 @@
 
 #include "compat.h"
 
-/* Walk to the end.  The outcome's tail stays in the collection's memory. */
+/* May the walk be handed over, and when? */
+typedef struct OffloadWish
+{
+	bool		wanted;
+	bool		must;			/* or the submit fails */
+	int64		budget;			/* fuel to spend here before */
+	instr_time	start;
+} OffloadWish;
+
+/* It was to be walked elsewhere, and cannot be. */
 static void
+error_no_background(OffloadGate gate)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot walk in the background"),
+			 errdetail("%s", offload_gate_detail(gate)),
+			 errhint("Without the option \"background\" the peek is walked in the session that submits it.")));
+}
+
+/* The walk stays here, though it should have gone. */
+static void
+stay_inline(PeekAnswer *answer, OffloadWish *wish, OffloadGate gate)
+{
+	if (wish->must)
+		error_no_background(gate);
+	answer->inline_reason = offload_gate_name(gate);
+	wish->wanted = false;
+}
+
+/*
+ * Walk until the answer is complete: true.  Or hand the walk over: false.
+ * The outcome's tail stays in the collection's memory.
+ */
+static bool
 drive_walk(PeekAnswer *answer, Arrangement *arrangement,
 		   const PeekRequest *request, const PeekKnobs *knobs,
-		   Snapshot snapshot, PeekScanState *state)
+		   Snapshot snapshot, PeekScanState *state, OffloadWish *wish)
 {
 	CollectionOptions options;
 	PeekScan   *scan;
@@ -58,6 +93,8 @@ drive_walk(PeekAnswer *answer, Arrangement *arrangement,
 
 	scan = peek_scan_begin(arrangement, request, snapshot,
 						   knobs->row_iteration_limit, state);
+	if (wish->wanted)
+		peek_scan_make_movable(scan);
 
 	answer_collection_options(answer, knobs, &options);
 	options.slot_is_row = peek_scan_slot_is_row(scan);
@@ -66,11 +103,31 @@ drive_walk(PeekAnswer *answer, Arrangement *arrangement,
 
 	do
 	{
+		int64		fuel = knobs->yield_granularity;
+
 		CHECK_FOR_INTERRUPTS();
-		result = peek_scan_step(scan, collection, knobs->yield_granularity);
+		if (wish->wanted)
+			fuel = Min(fuel, Max(wish->budget - state->fuel_spent, 0));
+		result = peek_scan_step(scan, collection, fuel);
 		switch (result)
 		{
 			case PEEK_SCAN_SUSPENDED_FUEL:
+				if (wish->wanted && state->fuel_spent >= wish->budget)
+				{
+					OffloadGate gate = offload_walk(answer, arrangement,
+													request, knobs, scan,
+													collection, state,
+													snapshot,
+													seconds_since(wish->start));
+
+					if (gate == GATE_OPEN)
+					{
+						peek_scan_end(scan);
+						return false;
+					}
+					stay_inline(answer, wish, gate);
+					peek_scan_stay(scan);
+				}
 				break;
 			case PEEK_SCAN_SUSPENDED_BATCH:
 				if (!collection_take(collection, &batch))
@@ -89,20 +146,44 @@ drive_walk(PeekAnswer *answer, Arrangement *arrangement,
 	peek_scan_end(scan);
 
 	answer_complete(answer, collection, state, knobs);
+	return true;
+}
+
+/* Shall this walk leave the backend, and may it? */
+static void
+make_wish(OffloadWish *wish, PeekAnswer *answer, const Arrangement *arrangement,
+		  const PeekRequest *request, const PeekKnobs *knobs,
+		  const PeekSubmit *submit)
+{
+	OffloadGate gate;
+
+	memset(wish, 0, sizeof(*wish));
+	INSTR_TIME_SET_CURRENT(wish->start);
+	if (submit == NULL || !submit->may_offload ||
+		!(knobs->enable_offload || submit->background))
+		return;
+	wish->must = submit->background;
+	wish->budget = submit->background ? 0 : knobs->inline_budget;
+	wish->wanted = true;
+	gate = offload_gate(arrangement, request, answer->slot,
+						submit->wrote_before, submit->replaced);
+	if (gate != GATE_OPEN)
+		stay_inline(answer, wish, gate);
 }
 
 /*
- * Run a peek in the calling backend, under the active snapshot.
+ * Run a peek, under the active snapshot: direct (submit is NULL), or one that
+ * is kept.
  */
 static PeekAnswer *
-drive_inline(Arrangement *arrangement, const PeekRequest *request,
-			 const PeekKnobs *knobs, HandleRow *keep, bool claim,
-			 int64 page_rows)
+drive(Arrangement *arrangement, const PeekRequest *request,
+	  const PeekKnobs *knobs, HandleRow *keep, const PeekSubmit *submit)
 {
 	PeekAnswer *answer = answer_create(knobs, request->description, keep);
 	PeekScanState *state = palloc0(sizeof(PeekScanState));
 	Snapshot	snapshot;
-	instr_time	start;
+	OffloadWish wish;
+	volatile bool here = true;
 
 	state->limit_left = request->row_limit;
 	state->offset_left = request->row_offset;
@@ -110,22 +191,27 @@ drive_inline(Arrangement *arrangement, const PeekRequest *request,
 	if (keep != NULL)
 	{
 		/* before anything is walked: the handle may be taken */
-		if (claim && !answer_claim(answer, knobs))
+		if ((submit->claim || submit->page_rows < 0) &&
+			!answer_claim(answer, knobs))
 			return NULL;
 		answer->slot = xact_slot_take(&keep->handle, keep->owner,
 									  keep->charged_to);
+		if (submit->claim)
+			answer_await_clear_handle(answer);
 	}
+	make_wish(&wish, answer, arrangement, request, knobs, submit);
 
-	INSTR_TIME_SET_CURRENT(start);
 	snapshot = RegisterSnapshot(arrangement->wants_new_snapshot ?
 								GetLatestSnapshot() : GetActiveSnapshot());
 	stat_walk_begin();
 	PG_TRY();
 	{
-		drive_walk(answer, arrangement, request, knobs, snapshot, state);
-		if (keep == NULL)
-			;					/* nothing is kept */
-		else if (page_rows < 0 || state->num_rows > page_rows ||
+		here = drive_walk(answer, arrangement, request, knobs, snapshot, state,
+						  &wish);
+		if (keep == NULL || !here)
+			;					/* nothing is kept, or not by us */
+		else if (submit->page_rows < 0 ||
+				 state->num_rows > submit->page_rows ||
 				 answer->outcome.kind == PEEK_OUTCOME_STASHED)
 			answer_store_outcome(answer, knobs);
 		else
@@ -134,15 +220,18 @@ drive_inline(Arrangement *arrangement, const PeekRequest *request,
 	PG_CATCH();
 	{
 		stat_walk_end();
-		answer_count_error(state, seconds_since(start));
+		answer_count_error(state, seconds_since(wish.start));
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	UnregisterSnapshot(snapshot);
 	stat_walk_end();
+	if (!here)
+		return answer;			/* workers count it */
+	xact_slot_walked(answer->slot);
 	if (answer->slot >= 0 && !answer->kept)
 		xact_slot_give_back(answer->slot);
-	answer_count(answer, seconds_since(start));
+	answer_count(answer, seconds_since(wish.start));
 	return answer;
 }
 
@@ -155,13 +244,14 @@ PeekAnswer *
 driver_run_inline(Arrangement *arrangement, const PeekRequest *request,
 				  const PeekKnobs *knobs)
 {
-	return drive_inline(arrangement, request, knobs, NULL, false, 0);
+	return drive(arrangement, request, knobs, NULL, NULL);
 }
 
 /*
- * Run a peek whose answer is kept under a handle.  With page_rows >= 0 it is
- * kept only if it has more rows than that, or has been stashed;
- * driver_answer_is_kept() tells.
+ * Run a peek whose answer is kept under a handle, here or (may_offload) by
+ * workers that go on after this returns.  With page_rows >= 0 it is kept only
+ * if it has more rows than that, or has been stashed; driver_answer_is_kept()
+ * tells.
  *
  * claim says that the handle is the client's, and may be taken: NULL is
  * returned if another session has been first with it; nothing has been walked
@@ -169,9 +259,8 @@ driver_run_inline(Arrangement *arrangement, const PeekRequest *request,
  */
 PeekAnswer *
 driver_run_submitted(Arrangement *arrangement, const PeekRequest *request,
-					 const PeekKnobs *knobs, HandleRow *handle, bool claim,
-					 int64 page_rows)
+					 const PeekKnobs *knobs, HandleRow *handle,
+					 const PeekSubmit *submit)
 {
-	return drive_inline(arrangement, request, knobs, handle,
-						claim || page_rows < 0, page_rows);
+	return drive(arrangement, request, knobs, handle, submit);
 }

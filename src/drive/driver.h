@@ -21,14 +21,25 @@
 /* An answer of the calling backend, being read. */
 typedef struct PeekAnswer PeekAnswer;
 
+/* How a submitted peek shall be driven. */
+typedef struct PeekSubmit
+{
+	bool		claim;			/* the handle is the client's, maybe taken */
+	int64		page_rows;		/* kept only if it has more; -1 = always */
+	bool		may_offload;
+	bool		background;		/* it must be offloaded */
+	bool		wrote_before;	/* the transaction had written something */
+	bool		replaced;		/* an older answer of the handle is deleted */
+} PeekSubmit;
+
 extern PeekAnswer *driver_run_inline(Arrangement *arrangement,
 									 const PeekRequest *request,
 									 const PeekKnobs *knobs);
 extern PeekAnswer *driver_run_submitted(Arrangement *arrangement,
 										const PeekRequest *request,
 										const PeekKnobs *knobs,
-										HandleRow *handle, bool claim,
-										int64 page_rows);
+										HandleRow *handle,
+										const PeekSubmit *submit);
 extern bool driver_answer_is_kept(const PeekAnswer *answer);
 extern const PeekOutcome *driver_answer_outcome(const PeekAnswer *answer);
 extern const Entry *driver_answer_next(PeekAnswer *answer);

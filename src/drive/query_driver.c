@@ -118,37 +118,48 @@ drive_query(PeekAnswer *answer, const PeekQuery *query,
 
 /*
  * Run a query in the calling backend, under the active snapshot, and keep its
- * answer under a handle.  As driver_run_submitted().
+ * answer under a handle.  As driver_run_submitted(), but a query does not
+ * leave the backend.
  */
 PeekAnswer *
 driver_run_query(const PeekQuery *query, const PeekKnobs *knobs,
-				 HandleRow *handle, bool claim, int64 page_rows)
+				 HandleRow *handle, const PeekSubmit *submit)
 {
 	PeekAnswer *answer = answer_create(knobs, query->description, handle);
 	PeekScanState *state = palloc0(sizeof(PeekScanState));
 	Snapshot	snapshot;
 	instr_time	start;
 	int			outer;
-	bool		new_snapshot = query_wants_new_snapshot(query);
 
 	state->limit_left = -1;
 	state->positions = -1;		/* nobody knows them */
+
+	if (submit->background)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot walk in the background"),
+				 errdetail("A query runs in the session that submits it.")));
+	if (knobs->enable_offload && submit->page_rows < 0)
+		answer->inline_reason = "query";
 
 	/*
 	 * Before anything of ours is written: what the statement has done so far
 	 * is seen, what it does now is not.
 	 */
-	snapshot = RegisterSnapshot(new_snapshot ? GetLatestSnapshot() :
-								GetActiveSnapshot());
+	snapshot = RegisterSnapshot(query_wants_new_snapshot(query) ?
+								GetLatestSnapshot() : GetActiveSnapshot());
 
 	/* before anything is run: the handle may be taken */
-	if ((claim || page_rows < 0) && !answer_claim(answer, knobs))
+	if ((submit->claim || submit->page_rows < 0) &&
+		!answer_claim(answer, knobs))
 	{
 		UnregisterSnapshot(snapshot);
 		return NULL;
 	}
 	answer->slot = xact_slot_take(&handle->handle, handle->owner,
 								  handle->charged_to);
+	if (submit->claim)
+		answer_await_clear_handle(answer);
 
 	INSTR_TIME_SET_CURRENT(start);
 	stat_walk_begin();
@@ -156,7 +167,8 @@ driver_run_query(const PeekQuery *query, const PeekKnobs *knobs,
 	PG_TRY();
 	{
 		drive_query(answer, query, knobs, snapshot, state);
-		if (page_rows < 0 || state->num_rows > page_rows ||
+		if (submit->page_rows < 0 ||
+			state->num_rows > submit->page_rows ||
 			answer->outcome.kind == PEEK_OUTCOME_STASHED)
 			answer_store_outcome(answer, knobs);
 		else
@@ -174,6 +186,7 @@ driver_run_query(const PeekQuery *query, const PeekKnobs *knobs,
 	watch_end(outer);
 	UnregisterSnapshot(snapshot);
 	stat_walk_end();
+	xact_slot_walked(answer->slot);
 	if (answer->slot >= 0 && !answer->kept)
 		xact_slot_give_back(answer->slot);
 	answer->outcome.positions = 0;

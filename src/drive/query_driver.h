@@ -18,7 +18,7 @@
 
 extern PeekAnswer *driver_run_query(const PeekQuery *query,
 									const PeekKnobs *knobs,
-									HandleRow *handle, bool claim,
-									int64 page_rows);
+									HandleRow *handle,
+									const PeekSubmit *submit);
 
 #endif							/* PEEKSTASH_QUERY_DRIVER_H */

@@ -76,6 +76,7 @@ typedef struct QuotaEntry
 	int64		peeks;
 	bool		loaded;			/* of a whole database: it can be trusted */
 	bool		orphans_swept;	/* likewise, since the start */
+	bool		orphans_gone;	/* the transaction that did it has committed */
 } QuotaEntry;
 
 /* What the current transaction has changed, for one role. */
@@ -167,7 +168,7 @@ quota_entry(Oid table, Oid role, HASHACTION action)
 	if (entry != NULL && !found && action == HASH_ENTER_NULL)
 	{
 		entry->bytes = entry->peeks = 0;
-		entry->loaded = entry->orphans_swept = false;
+		entry->loaded = entry->orphans_swept = entry->orphans_gone = false;
 	}
 	return entry;
 }
@@ -393,8 +394,12 @@ quota_settle(const QuotaChange *change, bool commit)
 		/* nothing has been counted: the tables will be summed up */
 	}
 	else if (commit)
+	{
 		quota_count(change->table, change->role, -change->freed_peeks,
 					-change->freed_bytes);
+		if (change->swept_orphans)
+			total->orphans_gone = true;
+	}
 	else
 	{
 		quota_count(change->table, change->role, -change->added_peeks,
@@ -591,6 +596,28 @@ quota_orphans_are_due(void)
 		swept_table = table;
 	}
 	return due;
+}
+
+/*
+ * Will nobody sweep orphans any more?  What a worker has committed looks like
+ * one until its submitter commits.  A sweep of this transaction's own is over.
+ */
+bool
+quota_orphans_are_gone(void)
+{
+	Oid			table = stash_table("handle");
+	QuotaEntry *total;
+	bool		gone;
+
+	if (!quota_load(table))
+		return false;
+	LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
+	total = quota_entry(table, InvalidOid, HASH_FIND);
+	gone = total != NULL && total->orphans_gone;
+	LWLockRelease(*shared_lock);
+	for (QuotaChange *change = changes; change != NULL; change = change->next)
+		gone |= change->swept_orphans;
+	return gone;
 }
 
 /* See to it that quota_knows_database() says yes to the current one. */

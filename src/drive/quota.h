@@ -24,6 +24,7 @@ extern void quota_add_bytes(const PeekKnobs *knobs, Oid charged_to,
 							int64 bytes);
 extern void quota_freed(Oid charged_to, int64 peeks, int64 bytes, void *arg);
 extern bool quota_orphans_are_due(void);
+extern bool quota_orphans_are_gone(void);
 extern void quota_remember_database(void);
 extern List *quota_databases(void);
 extern void quota_forget_database(Oid database);

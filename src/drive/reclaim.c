@@ -17,6 +17,13 @@
  * moments, takes no lock that it would have to wait for where users wait, and
  * where the extension is gone it finds nothing to do.
  *
+ * Workers of an offloaded walk commit on their own.  When the submitter aborts,
+ * or the answer is released before it is complete, what they have committed is
+ * nobody's; and when one dies, nobody has written how the peek ended.  Their
+ * slots say so (registry.c), and wake the launcher, whose sweeper deletes and
+ * writes what is due.  If that fails, it is logged and counted, and tried again
+ * soon; so are workers that the server has no room for.
+ *
  * After its first round the launcher visits only databases that have stored
  * something since the server started, or had something to sweep then.
  *
@@ -38,6 +45,7 @@
 #include "catalog/pg_database.h"
 #include "drive/quota.h"
 #include "drive/reclaim.h"
+#include "drive/registry.h"
 #include "drive/xact.h"
 #include "executor/spi.h"
 #include "knobs.h"
@@ -65,6 +73,9 @@
 
 /* How many the sweeper deletes in one transaction. */
 #define SWEEP_AT_ONCE	100
+
+/* How soon the launcher tries again what could not be reclaimed. */
+#define RECLAIM_RETRY_MS	500
 
 /* Smaller tables are not worth a truncation. */
 #define TRUNCATE_BYTES	(1024 * 1024)
@@ -201,7 +212,7 @@ truncate_if_empty(void)
 	static const char *const tables[] = {"handle", "outcome", "batch"};
 	static StashStatement truncate = {
 		"TRUNCATE peekstash.handle, peekstash.outcome, peekstash.batch",
-		0, {0}, NULL
+		0, {0}, NULL, false
 	};
 
 	if (quota_disk_bytes() < TRUNCATE_BYTES)
@@ -291,6 +302,93 @@ sweeper_step_register(void)
 	return 0;
 }
 
+/* The worker of a peek has died: say so in its outcome. */
+static void
+write_failure(const PeekInFlight *peek)
+{
+	PeekKnobs	knobs;
+	OutcomeRow	row = {0};
+	int64		share = 0;
+
+	knobs_resolve(&knobs, NULL, NULL);
+	row.handle = peek->handle;
+	stash_new_handle(&row.stash);
+	row.state = peek_state_name(PEEK_FAILED);
+	row.positions = peek->positions;
+	row.num_shares = 1;
+	row.share_rows = &share;
+	row.num_workers = peek->num_workers;
+	row.estimated_positions = peek->estimated_positions;
+	row.finished_at = GetCurrentTimestamp();
+	row.expires_at = TimestampTzPlusMilliseconds(row.finished_at,
+												 (int64) knobs.ttl * 1000);
+	row.sqlstate = peek->sqlstate[0] != '\0' ? peek->sqlstate : "57P01";
+	row.error = "the worker of the peek was ended";
+
+	/* its handle may have been released meanwhile */
+	if (handle_exists(&peek->handle))
+		outcome_insert(&row, true);
+}
+
+/* Delete what workers have left of a peek. */
+static void
+reclaim_peek(const PeekInFlight *peek)
+{
+	PeekCounts	counts = {0};
+	int64		bytes;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	XactReadOnly = false;
+	XactIsoLevel = XACT_READ_COMMITTED;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	PEEK_STOP("reclaim");
+	if (OidIsValid(stash_table("handle")))
+	{
+		quota_look(InvalidOid);
+		counts.reclaimed_batches = handle_reclaim(&peek->handle, &bytes);
+		quota_freed(peek->charged_to, 0, bytes, NULL);
+		if (!peek->doomed)
+			write_failure(peek);
+	}
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	registry_reclaimed(peek);
+	stat_count(&counts);
+	pgstat_report_stat(true);
+}
+
+/* What cannot be reclaimed now is tried again by the next sweeper. */
+static void
+sweeper_reclaim(void)
+{
+	MemoryContext context = CurrentMemoryContext;
+	PeekInFlight *peeks;
+	int			count;
+
+	peeks = registry_reclaimable(&count);
+	for (int i = 0; i < count; i++)
+	{
+		PG_TRY();
+		{
+			reclaim_peek(&peeks[i]);
+		}
+		PG_CATCH();
+		{
+			PeekCounts	counts = {0};
+
+			EmitErrorReport();
+			FlushErrorState();
+			AbortCurrentTransaction();
+			counts.reclaim_failures = 1;
+			stat_count(&counts);
+		}
+		PG_END_TRY();
+		MemoryContextSwitchTo(context);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
 /*
  * The sweeper of one database.
  */
@@ -309,6 +407,7 @@ peekstash_sweeper_main(Datum arg)
 	SetConfigOption("lock_timeout", "1s", PGC_USERSET, PGC_S_SESSION);
 	xact_register();
 
+	sweeper_reclaim();
 	(void) sweeper_step(sweeper_step_register);
 	(void) sweeper_step(sweeper_step_orphans);
 	while (sweeper_step(sweeper_step_expired) > 0)
@@ -326,7 +425,8 @@ launcher_databases(bool all)
 {
 	MemoryContext context = CurrentMemoryContext;
 	List	   *databases = NIL;
-	List	   *known = quota_databases();
+	List	   *known = list_concat_unique_oid(quota_databases(),
+											registry_databases());
 	Relation	pg_database;
 	TableScanDesc scan;
 	HeapTuple	tuple;
@@ -355,7 +455,10 @@ launcher_databases(bool all)
 	MemoryContextSwitchTo(context);
 
 	foreach(lc, known)
+	{
 		quota_forget_database(lfirst_oid(lc));
+		registry_forget_database(lfirst_oid(lc));
+	}
 	return databases;
 }
 
@@ -396,6 +499,27 @@ launcher_visit(Oid database)
 	pfree(handle);
 }
 
+/* Those databases of a list that are in another. */
+static List *
+list_intersect_oids(const List *list, const List *other)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, list)
+	{
+		if (list_member_oid(other, lfirst_oid(lc)))
+			result = lappend_oid(result, lfirst_oid(lc));
+	}
+	return result;
+}
+
+static void
+launcher_before_exit(int code, Datum arg)
+{
+	registry_set_launcher(false);
+}
+
 /*
  * The launcher.
  */
@@ -404,6 +528,7 @@ peekstash_launcher_main(Datum arg)
 {
 	MemoryContext round_context;
 	bool		first_round = true;
+	TimestampTz last_round = 0;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
@@ -416,12 +541,29 @@ peekstash_launcher_main(Datum arg)
 										  "peekstash launcher",
 										  ALLOCSET_DEFAULT_SIZES);
 
+	before_shmem_exit(launcher_before_exit, (Datum) 0);
+	registry_set_launcher(true);
+
 	while (!ShutdownRequestPending)
 	{
+		List	   *databases;
+		List	   *urgent;
 		ListCell   *lc;
 
+		/* what comes from here on sets the latch again */
+		ResetLatch(MyLatch);
 		MemoryContextSwitchTo(round_context);
-		foreach(lc, launcher_databases(first_round))
+
+		/* between two rounds only what workers have left is looked after */
+		urgent = registry_databases();
+		databases = launcher_databases(first_round);
+		if (first_round ||
+			TimestampDifferenceExceeds(last_round, GetCurrentTimestamp(),
+									   knobs_sweep_interval() * 1000))
+			last_round = GetCurrentTimestamp();
+		else
+			databases = list_intersect_oids(databases, urgent);
+		foreach(lc, databases)
 		{
 			if (ShutdownRequestPending)
 				break;
@@ -433,9 +575,9 @@ peekstash_launcher_main(Datum arg)
 		if (!ShutdownRequestPending)
 			(void) WaitLatch(MyLatch,
 							 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+							 registry_wants_reclaim() ? RECLAIM_RETRY_MS :
 							 knobs_sweep_interval() * 1000L,
 							 PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 		{

@@ -7,8 +7,22 @@
  * see in the tables yet: that it runs, how far it is, and whether somebody
  * wants it to stop.  It is taken when the walk begins and given back when the
  * transaction ends, because only then does MVCC decide what became of it.
- * With no slot free, or without shared_preload_libraries, a walk goes on
- * without one: it cannot be watched or cancelled by its handle, that is all.
+ * With no slot free, or without shared_preload_libraries, a walk stays inline
+ * and goes on without one: it cannot be watched or cancelled by its handle.
+ *
+ * An offloaded walk has more than one end: that of the submitter's
+ * transaction, and that of each worker.  The slot stays until all have come,
+ * and then says what is to be done:
+ *
+ *		submitter	workers				then
+ *		committed	outcome written		the slot is free
+ *		committed	died without one	reclaim writes that it failed
+ *		aborted		committed nothing	the slot is free
+ *		aborted		committed			reclaim deletes that
+ *		released	-					as aborted
+ *
+ * So what abandoned peeks leave is bounded by the slots, and while a slot
+ * stands for a handle, nobody else can submit under it.
  *
  * Lock order, for all of peekstash.  Each is held for a few instructions, or a
  * loop over the slots, and nothing under it can throw or wait:
@@ -29,6 +43,8 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include <signal.h>
 
 #include "access/xact.h"
 #include "drive/registry.h"
@@ -54,8 +70,19 @@ typedef struct PeekSlot
 	Oid			database;
 	Oid			owner;
 	Oid			charged_to;
-	int			pid;
+	int			pid;			/* of the submitter */
 	TimestampTz submitted_at;
+	bool		submitter_open; /* its transaction has not ended */
+	bool		offloaded;
+	bool		doomed;			/* nobody will read the answer */
+	bool		has_outcome;	/* a worker has committed an outcome row */
+	bool		left_rows;		/* a worker has begun to commit rows */
+	int			num_workers;
+	int			num_active;		/* workers that are attached */
+	int			worker_pids[MAX_WALK_WORKERS];	/* 0 = not attached */
+	int64		estimated_positions;
+	PeekState	state;
+	char		sqlstate[6];
 
 	/* written by the walk without a lock, read by anybody */
 	pg_atomic_uint32 phase;		/* a PeekPhase */
@@ -72,7 +99,8 @@ typedef struct RegistryShared
 {
 	LWLock	   *lock;			/* constant after init */
 	int			num_slots;		/* constant after init */
-	ConditionVariable ended;	/* broadcast when a slot is given back */
+	ConditionVariable ended;	/* broadcast when a peek or a slot ends */
+	Latch	   *launcher;		/* to be woken for reclaim; NULL = none */
 	PeekSlot	slots[FLEXIBLE_ARRAY_MEMBER];
 } RegistryShared;
 
@@ -147,6 +175,14 @@ registry_is_shared(void)
 	return shared != NULL;
 }
 
+/* Is the peek over in this state? */
+bool
+peek_state_is_end(PeekState state)
+{
+	return state == PEEK_DONE || state == PEEK_FAILED ||
+		state == PEEK_CANCELLED;
+}
+
 const char *
 peek_state_name(PeekState state)
 {
@@ -211,6 +247,14 @@ registry_begin(const pg_uuid_t *handle, Oid owner, Oid charged_to)
 		slot->charged_to = charged_to;
 		slot->pid = MyProcPid;
 		slot->submitted_at = now;
+		slot->submitter_open = true;
+		slot->offloaded = slot->doomed = false;
+		slot->has_outcome = slot->left_rows = false;
+		slot->num_workers = slot->num_active = 0;
+		memset(slot->worker_pids, 0, sizeof(slot->worker_pids));
+		slot->estimated_positions = -1;
+		slot->state = PEEK_RUNNING;
+		slot->sqlstate[0] = '\0';
 		pg_atomic_write_u32(&slot->phase, PEEK_WALKING);
 		pg_atomic_write_u64(&slot->positions, 0);
 		pg_atomic_write_u64(&slot->num_rows, 0);
@@ -223,7 +267,17 @@ registry_begin(const pg_uuid_t *handle, Oid owner, Oid charged_to)
 	return result;
 }
 
-/* Say how far the walk is. */
+/* Which use of the slot is this?  For the process that holds it. */
+uint64
+registry_generation(int number)
+{
+	return shared->slots[number].generation;
+}
+
+/*
+ * Say how much further the walk is.  Several workers may do so; the phase goes
+ * forward only.
+ */
 void
 registry_progress(int number, PeekPhase phase, int64 positions, int64 num_rows,
 				  int64 answer_bytes, int64 stored_bytes)
@@ -233,11 +287,12 @@ registry_progress(int number, PeekPhase phase, int64 positions, int64 num_rows,
 	if (number < 0)
 		return;
 	slot = &shared->slots[number];
-	pg_atomic_write_u32(&slot->phase, phase);
-	pg_atomic_write_u64(&slot->positions, positions);
-	pg_atomic_write_u64(&slot->num_rows, num_rows);
-	pg_atomic_write_u64(&slot->answer_bytes, answer_bytes);
-	pg_atomic_write_u64(&slot->stored_bytes, stored_bytes);
+	if (pg_atomic_read_u32(&slot->phase) < (uint32) phase)
+		pg_atomic_write_u32(&slot->phase, phase);
+	pg_atomic_fetch_add_u64(&slot->positions, positions);
+	pg_atomic_fetch_add_u64(&slot->num_rows, num_rows);
+	pg_atomic_fetch_add_u64(&slot->answer_bytes, answer_bytes);
+	pg_atomic_fetch_add_u64(&slot->stored_bytes, stored_bytes);
 }
 
 bool
@@ -247,16 +302,324 @@ registry_cancel_requested(int number)
 		pg_atomic_read_u32(&shared->slots[number].cancel) != 0;
 }
 
-/* Give a slot back.  Called at the end of transactions: it cannot throw. */
-void
-registry_end(int number)
+static bool
+slot_wants_reclaim(const PeekSlot *slot)
 {
+	if (!slot->in_use || slot->submitter_open || slot->num_active > 0 ||
+		!slot->offloaded)
+		return false;
+	return slot->doomed ? slot->left_rows : !slot->has_outcome;
+}
+
+/*
+ * Something has ended: free the slot if that was all, and see to it that what
+ * is left is reclaimed.
+ */
+static void
+slot_settle(PeekSlot *slot)
+{
+	Assert(LWLockHeldByMeInMode(shared->lock, LW_EXCLUSIVE));
+	if (slot->submitter_open || slot->num_active > 0)
+		return;
+	if (!slot_wants_reclaim(slot))
+		slot->in_use = false;
+	else if (shared->launcher != NULL)
+		SetLatch(shared->launcher);
+}
+
+/* Interrupt the workers of a peek: they look why. */
+static void
+slot_interrupt(PeekSlot *slot)
+{
+	Assert(LWLockHeldByMe(shared->lock));
+	for (int i = 0; i < MAX_WALK_WORKERS; i++)
+	{
+		/* a pid that stands here is alive: it leaves under the lock */
+		if (slot->worker_pids[i] != 0)
+			kill(slot->worker_pids[i], SIGINT);
+	}
+}
+
+/*
+ * The submitter's (sub)transaction has ended.  Called at the end of
+ * transactions: it cannot throw.
+ */
+void
+registry_end(int number, bool commit)
+{
+	PeekSlot   *slot = &shared->slots[number];
+
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	Assert(shared->slots[number].in_use &&
-		   shared->slots[number].pid == MyProcPid);
-	shared->slots[number].in_use = false;
+	Assert(slot->in_use && slot->pid == MyProcPid && slot->submitter_open);
+	slot->submitter_open = false;
+	if (!commit)
+		slot->doomed = true;
+	if (slot->doomed)
+		slot_interrupt(slot);
+	slot_settle(slot);
 	LWLockRelease(shared->lock);
 	ConditionVariableBroadcast(&shared->ended);
+}
+
+/* The walk of a slot is about to be handed over to workers. */
+void
+registry_offload(int number, int num_workers, int64 estimated_positions)
+{
+	PeekSlot   *slot = &shared->slots[number];
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	slot->offloaded = true;
+	slot->num_workers = num_workers;
+	slot->estimated_positions = estimated_positions;
+	LWLockRelease(shared->lock);
+}
+
+/* It stays inline after all; workers that are late find that out. */
+void
+registry_stay(int number)
+{
+	PeekSlot   *slot = &shared->slots[number];
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	slot->offloaded = false;
+	slot->num_workers = 0;
+	slot->state = PEEK_RUNNING;
+	slot_interrupt(slot);
+	LWLockRelease(shared->lock);
+}
+
+/*
+ * A worker has started.  False: what it was started for is over, or will be
+ * of no use.
+ */
+bool
+registry_attach(int number, uint64 generation, int worker)
+{
+	PeekSlot   *slot;
+	bool		result = false;
+
+	if (shared == NULL || number >= shared->num_slots)
+		return false;
+	slot = &shared->slots[number];
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (slot->in_use && slot->generation == generation && slot->offloaded &&
+		!slot->doomed)
+	{
+		Assert(slot->worker_pids[worker] == 0);
+		slot->worker_pids[worker] = MyProcPid;
+		slot->num_active++;
+		result = true;
+	}
+	LWLockRelease(shared->lock);
+	return result;
+}
+
+/*
+ * A worker ends.  sqlstate is that of an end that nobody could write into the
+ * outcome, else NULL.
+ */
+void
+registry_detach(int number, int worker, const char *sqlstate)
+{
+	PeekSlot   *slot = &shared->slots[number];
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	Assert(slot->worker_pids[worker] == MyProcPid && slot->num_active > 0);
+	slot->worker_pids[worker] = 0;
+	slot->num_active--;
+	if (sqlstate != NULL && slot->offloaded && !slot->has_outcome)
+	{
+		strcpy(slot->sqlstate, sqlstate);
+		if (!peek_state_is_end(slot->state))
+			slot->state = PEEK_FAILED;
+	}
+	slot_settle(slot);
+	LWLockRelease(shared->lock);
+	ConditionVariableBroadcast(&shared->ended);
+}
+
+/* An offloaded peek goes on to another state. */
+void
+registry_set_state(int number, PeekState state)
+{
+	PeekSlot   *slot = &shared->slots[number];
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (!peek_state_is_end(slot->state))
+		slot->state = state;
+	LWLockRelease(shared->lock);
+	if (peek_state_is_end(state))
+		ConditionVariableBroadcast(&shared->ended);
+}
+
+/* A worker is about to commit rows. */
+void
+registry_committing(int number)
+{
+	PeekSlot   *slot = &shared->slots[number];
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	slot->left_rows = true;
+	LWLockRelease(shared->lock);
+}
+
+/* A worker has committed an outcome row. */
+void
+registry_has_outcome(int number)
+{
+	PeekSlot   *slot = &shared->slots[number];
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	slot->has_outcome = true;
+	LWLockRelease(shared->lock);
+}
+
+bool
+registry_is_doomed(int number)
+{
+	bool		doomed;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	doomed = shared->slots[number].doomed;
+	LWLockRelease(shared->lock);
+	return doomed;
+}
+
+/* Interrupt the other workers of a peek. */
+void
+registry_interrupt_others(int number)
+{
+	PeekSlot   *slot = &shared->slots[number];
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < MAX_WALK_WORKERS; i++)
+	{
+		if (slot->worker_pids[i] != 0 && slot->worker_pids[i] != MyProcPid)
+			kill(slot->worker_pids[i], SIGINT);
+	}
+	LWLockRelease(shared->lock);
+}
+
+/*
+ * An offloaded peek has been released while it was in flight.  Called at the
+ * end of transactions: it cannot throw.
+ */
+void
+registry_doom(int number, uint64 generation)
+{
+	PeekSlot   *slot = &shared->slots[number];
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (slot->in_use && slot->generation == generation && slot->offloaded)
+	{
+		slot->doomed = true;
+		slot_interrupt(slot);
+		slot_settle(slot);
+	}
+	LWLockRelease(shared->lock);
+	ConditionVariableBroadcast(&shared->ended);
+}
+
+/* The launcher is this process, or has just been. */
+void
+registry_set_launcher(bool here)
+{
+	if (shared == NULL)
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	shared->launcher = here ? MyLatch : NULL;
+	LWLockRelease(shared->lock);
+}
+
+/* Is there something to reclaim anywhere? */
+bool
+registry_wants_reclaim(void)
+{
+	bool		result = false;
+
+	if (shared == NULL)
+		return false;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < shared->num_slots && !result; i++)
+		result = slot_wants_reclaim(&shared->slots[i]);
+	LWLockRelease(shared->lock);
+	return result;
+}
+
+/* What this peek has left is gone. */
+void
+registry_reclaimed(const PeekInFlight *peek)
+{
+	PeekSlot   *slot = &shared->slots[peek->slot];
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (slot->generation == peek->generation && slot_wants_reclaim(slot))
+		slot->in_use = false;
+	LWLockRelease(shared->lock);
+	ConditionVariableBroadcast(&shared->ended);
+}
+
+/* A database has been dropped, and with it what was to be reclaimed there. */
+void
+registry_forget_database(Oid database)
+{
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < shared->num_slots; i++)
+	{
+		PeekSlot   *slot = &shared->slots[i];
+
+		if (slot->database == database && slot_wants_reclaim(slot))
+			slot->in_use = false;
+	}
+	LWLockRelease(shared->lock);
+}
+
+/* The databases where something is to be reclaimed, in the current context. */
+List *
+registry_databases(void)
+{
+	List	   *databases = NIL;
+	Oid		   *found;
+	int			count = 0;
+
+	if (shared == NULL)
+		return NIL;
+	found = palloc(shared->num_slots * sizeof(Oid));
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < shared->num_slots; i++)
+	{
+		if (slot_wants_reclaim(&shared->slots[i]))
+			found[count++] = shared->slots[i].database;
+	}
+	LWLockRelease(shared->lock);
+	for (int i = 0; i < count; i++)
+		databases = list_append_unique_oid(databases, found[i]);
+	pfree(found);
+	return databases;
+}
+
+/*
+ * Does no slot but mine stand for this handle any more?  Rows of an earlier
+ * peek under it may be waiting for reclaim.
+ */
+bool
+registry_handle_is_clear(const pg_uuid_t *handle, int mine)
+{
+	bool		clear = true;
+
+	if (shared == NULL)
+		return true;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < shared->num_slots && clear; i++)
+	{
+		PeekSlot   *slot = &shared->slots[i];
+
+		clear = i == mine || !slot->in_use || !slot->offloaded ||
+			slot->database != MyDatabaseId ||
+			memcmp(&slot->handle, handle, sizeof(pg_uuid_t)) != 0;
+	}
+	LWLockRelease(shared->lock);
+	return clear;
 }
 
 static void
@@ -273,7 +636,13 @@ slot_copy(int number, PeekInFlight *peek)
 	peek->charged_to = slot->charged_to;
 	peek->pid = slot->pid;
 	peek->submitted_at = slot->submitted_at;
-	peek->state = PEEK_RUNNING;
+	peek->offloaded = slot->offloaded;
+	peek->has_outcome = slot->has_outcome;
+	peek->doomed = slot->doomed;
+	peek->num_workers = slot->num_workers;
+	peek->estimated_positions = slot->estimated_positions;
+	memcpy(peek->sqlstate, slot->sqlstate, sizeof(peek->sqlstate));
+	peek->state = slot->state;
 	peek->phase = pg_atomic_read_u32(&slot->phase);
 	peek->positions = pg_atomic_read_u64(&slot->positions);
 	peek->num_rows = pg_atomic_read_u64(&slot->num_rows);
@@ -281,9 +650,9 @@ slot_copy(int number, PeekInFlight *peek)
 	peek->stored_bytes = pg_atomic_read_u64(&slot->stored_bytes);
 }
 
-/* All peeks of this database that are in flight. */
-PeekInFlight *
-registry_list(int *count)
+/* Slots of this database, in the current context. */
+static PeekInFlight *
+registry_copy(int *count, bool reclaimable)
 {
 	PeekInFlight *peeks;
 
@@ -294,12 +663,29 @@ registry_list(int *count)
 	LWLockAcquire(shared->lock, LW_SHARED);
 	for (int i = 0; i < shared->num_slots; i++)
 	{
-		if (shared->slots[i].in_use &&
-			shared->slots[i].database == MyDatabaseId)
-			slot_copy(i, &peeks[(*count)++]);
+		PeekSlot   *slot = &shared->slots[i];
+
+		if (!slot->in_use || slot->database != MyDatabaseId ||
+			(reclaimable ? !slot_wants_reclaim(slot) : slot->doomed))
+			continue;
+		slot_copy(i, &peeks[(*count)++]);
 	}
 	LWLockRelease(shared->lock);
 	return peeks;
+}
+
+/* All peeks of this database that are in flight. */
+PeekInFlight *
+registry_list(int *count)
+{
+	return registry_copy(count, false);
+}
+
+/* Those that have left something behind. */
+PeekInFlight *
+registry_reclaimable(int *count)
+{
+	return registry_copy(count, true);
 }
 
 int
@@ -329,7 +715,10 @@ registry_request_cancel(const PeekInFlight *peek)
 	LWLockAcquire(shared->lock, LW_SHARED);
 	found = slot->in_use && slot->generation == peek->generation;
 	if (found)
+	{
 		pg_atomic_write_u32(&slot->cancel, 1);
+		slot_interrupt(slot);
+	}
 	LWLockRelease(shared->lock);
 	return found;
 }

@@ -15,6 +15,8 @@
 
 #include "postgres.h"
 
+#include "knobs.h"
+#include "nodes/pg_list.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -25,7 +27,8 @@
  *			|		  |------> FAILED
  *			`---------+------> CANCELLED
  *
- * A walk in the submitter's own backend starts as RUNNING.
+ * A walk in the submitter's own backend starts as RUNNING, and one that is
+ * handed over may be QUEUED in the worker.
  */
 typedef enum PeekState
 {
@@ -39,7 +42,7 @@ typedef enum PeekState
 /* What a running peek is at. */
 typedef enum PeekPhase
 {
-	PEEK_WALKING,				/* nothing has been stashed yet */
+	PEEK_WALKING = 0,			/* nothing has been stashed yet */
 	PEEK_STASHING,
 	PEEK_FINISHING				/* the walk is over; the outcome is written */
 } PeekPhase;
@@ -53,8 +56,14 @@ typedef struct PeekInFlight
 	Oid			database;
 	Oid			owner;
 	Oid			charged_to;
-	int			pid;
+	int			pid;			/* of the submitter */
 	TimestampTz submitted_at;
+	bool		offloaded;
+	bool		has_outcome;	/* an outcome row has been committed */
+	bool		doomed;			/* nobody will read it */
+	int			num_workers;
+	int64		estimated_positions;	/* -1 = not known */
+	char		sqlstate[6];	/* of a worker that died, or empty */
 	PeekState	state;
 	PeekPhase	phase;
 	int64		positions;
@@ -66,16 +75,40 @@ typedef struct PeekInFlight
 extern void registry_init(void);
 extern bool registry_is_shared(void);
 extern int	registry_begin(const pg_uuid_t *handle, Oid owner, Oid charged_to);
+extern uint64 registry_generation(int slot);
 extern void registry_progress(int slot, PeekPhase phase, int64 positions,
 							  int64 num_rows, int64 answer_bytes,
 							  int64 stored_bytes);
 extern bool registry_cancel_requested(int slot);
-extern void registry_end(int slot);
+extern void registry_end(int slot, bool commit);
+
+/* Offloaded walks. */
+extern void registry_offload(int slot, int num_workers,
+							 int64 estimated_positions);
+extern void registry_stay(int slot);
+extern bool registry_attach(int slot, uint64 generation, int worker);
+extern void registry_detach(int slot, int worker, const char *sqlstate);
+extern void registry_set_state(int slot, PeekState state);
+extern void registry_committing(int slot);
+extern void registry_has_outcome(int slot);
+extern bool registry_is_doomed(int slot);
+extern void registry_interrupt_others(int slot);
+extern void registry_doom(int slot, uint64 generation);
+
+/* What workers have left behind. */
+extern void registry_set_launcher(bool here);
+extern bool registry_wants_reclaim(void);
+extern PeekInFlight *registry_reclaimable(int *count);
+extern void registry_reclaimed(const PeekInFlight *peek);
+extern void registry_forget_database(Oid database);
+extern List *registry_databases(void);
+extern bool registry_handle_is_clear(const pg_uuid_t *handle, int mine);
 extern PeekInFlight *registry_list(int *count);
 extern int	registry_slots_in_use(void);
 extern bool registry_request_cancel(const PeekInFlight *peek);
 extern int	registry_max_own_slots(void);
 extern void registry_wait(long timeout_ms);
+extern bool peek_state_is_end(PeekState state);
 extern const char *peek_state_name(PeekState state);
 extern const char *peek_phase_name(PeekPhase phase);
 

@@ -29,6 +29,8 @@
  *
  * The slots of submitted peeks, and what the quota counts, follow the same
  * ends: a slot is given back when its (sub)transaction has ended either way.
+ * If workers are still walking for it, an abort dooms it, which stops them.
+ * The release of a peek that workers walk for does the same when it commits.
  *
  * On abort nothing but memory is touched: no SPI, no error.  The lists lie in
  * the transaction's own memory, and are found empty by the next one.
@@ -71,12 +73,24 @@ typedef struct XactSlot
 	dlist_node	node;
 	int			slot;
 	SubTransactionId made_in;
+	bool		offloaded;		/* workers walk for it */
+	bool		walking;		/* so do we, maybe inside of another walk */
 } XactSlot;
+
+/* An offloaded peek of anybody's that this transaction has released. */
+typedef struct XactRelease
+{
+	dlist_node	node;
+	int			slot;
+	uint64		generation;
+	SubTransactionId made_in;
+} XactRelease;
 
 /* Of the current transaction, in its TopTransactionContext. */
 static dlist_head stashes = DLIST_STATIC_INIT(stashes);
 static dlist_head slots = DLIST_STATIC_INIT(slots);
 static int	num_slots = 0;
+static dlist_head releases = DLIST_STATIC_INIT(releases);
 
 static XactStash *
 xact_find(const pg_uuid_t *handle)
@@ -144,13 +158,24 @@ xact_ended(bool commit)
 {
 	dlist_iter	iter;
 
+	if (commit)
+	{
+		dlist_foreach(iter, &releases)
+		{
+			XactRelease *release = dlist_container(XactRelease, node,
+												   iter.cur);
+
+			registry_doom(release->slot, release->generation);
+		}
+	}
 	dlist_foreach(iter, &slots)
-		registry_end(dlist_container(XactSlot, node, iter.cur)->slot);
+		registry_end(dlist_container(XactSlot, node, iter.cur)->slot, commit);
 	quota_at_end(commit);
 
 	/* their memory goes with the transaction */
 	dlist_init(&stashes);
 	dlist_init(&slots);
+	dlist_init(&releases);
 	num_slots = 0;
 }
 
@@ -229,10 +254,22 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 			slot->made_in = parent;
 		else
 		{
-			registry_end(slot->slot);
+			registry_end(slot->slot, false);
 			dlist_delete(&slot->node);
 			num_slots--;
 		}
+	}
+
+	dlist_foreach_modify(iter, &releases)
+	{
+		XactRelease *release = dlist_container(XactRelease, node, iter.cur);
+
+		if (release->made_in != subid)
+			continue;
+		if (commit)
+			release->made_in = parent;
+		else
+			dlist_delete(&release->node);
 	}
 
 	quota_at_subend(commit, subid, parent);
@@ -304,10 +341,29 @@ xact_stash_delete(const pg_uuid_t *handle)
 static void
 xact_slot_end(XactSlot *slot)
 {
-	registry_end(slot->slot);
+	registry_end(slot->slot, true);
 	dlist_delete(&slot->node);
 	num_slots--;
 	pfree(slot);
+}
+
+/*
+ * The oldest slot that nobody needs any more, neither a worker nor a walk that
+ * is under way around this one; NULL if there is none.
+ */
+static XactSlot *
+xact_slot_to_spare(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &slots)
+	{
+		XactSlot   *slot = dlist_container(XactSlot, node, iter.cur);
+
+		if (!slot->offloaded && !slot->walking)
+			return slot;
+	}
+	return NULL;
 }
 
 /*
@@ -325,12 +381,17 @@ xact_slot_take(const pg_uuid_t *handle, Oid owner, Oid charged_to)
 
 	/* memory first: a slot that nobody remembers would be lost */
 	xact_register();
-	slot = MemoryContextAlloc(TopTransactionContext, sizeof(XactSlot));
 	if (num_slots >= registry_max_own_slots())
-		xact_slot_end(dlist_head_element(XactSlot, node, &slots));
-
+	{
+		slot = xact_slot_to_spare();
+		if (slot == NULL)
+			return -1;
+		xact_slot_end(slot);
+	}
+	slot = MemoryContextAllocZero(TopTransactionContext, sizeof(XactSlot));
 	slot->slot = registry_begin(handle, owner, charged_to);
 	slot->made_in = GetCurrentSubTransactionId();
+	slot->walking = true;
 	if (slot->slot < 0)
 	{
 		pfree(slot);
@@ -339,6 +400,21 @@ xact_slot_take(const pg_uuid_t *handle, Oid owner, Oid charged_to)
 	dlist_push_tail(&slots, &slot->node);
 	num_slots++;
 	return slot->slot;
+}
+
+/* The walk of a slot is over; from now on it only stands for the answer. */
+void
+xact_slot_walked(int number)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &slots)
+	{
+		XactSlot   *slot = dlist_container(XactSlot, node, iter.cur);
+
+		if (slot->slot == number)
+			slot->walking = false;
+	}
 }
 
 /* What a slot stands for has come to nothing. */
@@ -354,4 +430,49 @@ xact_slot_give_back(int number)
 		if (slot->slot == number)
 			xact_slot_end(slot);
 	}
+}
+
+/* Workers walk for this slot from now on, or (false) do not after all. */
+void
+xact_slot_set_offloaded(int number, bool offloaded)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &slots)
+	{
+		XactSlot   *slot = dlist_container(XactSlot, node, iter.cur);
+
+		if (slot->slot == number)
+			slot->offloaded = offloaded;
+	}
+}
+
+/* This transaction releases an offloaded peek in flight. */
+void
+xact_release_in_flight(int slot, uint64 generation)
+{
+	XactRelease *release;
+
+	xact_register();
+	release = MemoryContextAlloc(TopTransactionContext, sizeof(XactRelease));
+	release->slot = slot;
+	release->generation = generation;
+	release->made_in = GetCurrentSubTransactionId();
+	dlist_push_tail(&releases, &release->node);
+}
+
+/* Has this transaction released it? */
+bool
+xact_has_released(int slot, uint64 generation)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &releases)
+	{
+		XactRelease *release = dlist_container(XactRelease, node, iter.cur);
+
+		if (release->slot == slot && release->generation == generation)
+			return true;
+	}
+	return false;
 }

@@ -28,6 +28,7 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
+#include "drive/xact.h"
 #include "face/access.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -41,6 +42,13 @@ bool
 may_own(Oid owner)
 {
 	return has_privs_of_role(GetUserId(), owner);
+}
+
+/* For deciding later, by the handle row. */
+bool
+may_anybody_own(Oid owner)
+{
+	return true;
 }
 
 bool
@@ -108,7 +116,9 @@ find_in_flight(const pg_uuid_t *handle, bool (*may) (Oid owner),
 		PeekInFlight *peek = &peeks[i];
 
 		if (memcmp(&peek->handle, handle, sizeof(pg_uuid_t)) == 0 &&
-			(peek->pid != MyProcPid || peek->phase != PEEK_FINISHING) &&
+			(peek->offloaded ?
+			 !xact_has_released(peek->slot, peek->generation) :
+			 peek->pid != MyProcPid || peek->phase != PEEK_FINISHING) &&
 			may(peek->owner))
 		{
 			*in_flight = *peek;
@@ -193,6 +203,10 @@ load_readable(const pg_uuid_t *handle, int64 end_row)
 	if (!handle_load(handle, peek, may_read, end_row) ||
 		!handle_is_current(&peek->handle) || !peek->has_outcome)
 	{
+		if (flying && in_flight.state == PEEK_FAILED)
+			ereport(ERROR,
+					(errcode(ERRCODE_ADMIN_SHUTDOWN),
+					 errmsg("the worker of peek \"%s\" was ended", text)));
 		if (flying)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),

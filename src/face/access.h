@@ -23,6 +23,7 @@ extern pg_uuid_t *handle_argument(FunctionCallInfo fcinfo, int argno);
 extern void check_stash_readable(void);
 extern void check_snapshot_sees(const pg_uuid_t *handle);
 extern bool may_own(Oid owner);
+extern bool may_anybody_own(Oid owner);
 extern bool may_read(const HandleRow *row);
 extern bool may_release(const HandleRow *row);
 extern bool may_see_status(const HandleRow *row);

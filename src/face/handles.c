@@ -83,21 +83,28 @@ PG_FUNCTION_INFO_V1(peek_sweep);
  * the handle is used for anything else.
  */
 bool
-is_repetition(const pg_uuid_t *handle, const bytea *digest)
+is_repetition(const pg_uuid_t *handle, const bytea *digest, bool *replaced)
 {
 	StoredPeek	peek;
+	PeekInFlight in_flight;
+	bool		flying = find_in_flight(handle, may_anybody_own, &in_flight);
 
 	if (!handle_load(handle, &peek, may_anybody, WITHOUT_TAIL))
 		return false;
 	if (peek.handle.owner == GetUserId())
 	{
-		/* what nobody can read any more, its owner may replace */
-		if (!handle_is_current(&peek.handle) || !peek.has_outcome ||
-			has_expired(&peek) || !handle_types_hold(&peek.handle))
+		/*
+		 * What nobody can read any more, its owner may replace; not what
+		 * workers still walk for.
+		 */
+		if (!handle_is_current(&peek.handle) ||
+			(peek.has_outcome ? has_expired(&peek) :
+			 !flying || !in_flight.offloaded) ||
+			!handle_types_hold(&peek.handle))
 		{
 			PreventCommandIfReadOnly("peek_submit()");
 			quota_look(peek.handle.charged_to);
-			(void) handle_delete(handle, quota_freed);
+			*replaced |= handle_delete(handle, quota_freed);
 			return false;
 		}
 		if (VARSIZE_ANY(peek.handle.digest) == VARSIZE_ANY(digest) &&
@@ -116,18 +123,15 @@ is_repetition(const pg_uuid_t *handle, const bytea *digest)
  */
 HandleRow *
 submit_begin(FunctionCallInfo fcinfo, int options_arg, bytea *digest,
-			 PeekKnobs *knobs, pg_uuid_t *handle)
+			 PeekKnobs *knobs, pg_uuid_t *handle, PeekSubmit *submit)
 {
 	HandleRow  *row = palloc0(sizeof(HandleRow));
 	SubmitOptions options;
 
+	submit->page_rows = -1;
+
 	knobs_resolve(knobs, PG_ARGISNULL(options_arg) ? NULL :
 				  PG_GETARG_JSONB_P(options_arg), &options);
-	if (options.background)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot walk in the background"),
-				 errdetail("Walks of this version run in the backend that submits them.")));
 
 	if (InSecurityRestrictedOperation())
 		ereport(ERROR,
@@ -139,14 +143,15 @@ submit_begin(FunctionCallInfo fcinfo, int options_arg, bytea *digest,
 	{
 		*handle = options.handle;
 		check_stash_readable();
-		if (is_repetition(handle, row->digest))
+		if (is_repetition(handle, row->digest, &submit->replaced))
 			return NULL;
 	}
 	else
 		stash_new_handle(handle);
 
 	row->handle = *handle;
-	row->is_clients = options.has_handle;
+	submit->claim = options.has_handle;
+	submit->background = options.background;
 	row->owner = GetUserId();
 	row->charged_to = GetSessionUserId();
 	row->label = options.label;
@@ -157,12 +162,12 @@ submit_begin(FunctionCallInfo fcinfo, int options_arg, bytea *digest,
 static HandleRow *
 prepare_submit(FunctionCallInfo fcinfo, int options_arg,
 			   const Arrangement *arrangement, const PeekRequest *request,
-			   PeekKnobs *knobs, pg_uuid_t *handle)
+			   PeekKnobs *knobs, pg_uuid_t *handle, PeekSubmit *submit)
 {
 	HandleRow  *row = submit_begin(fcinfo, options_arg,
 								   request_digest(fcinfo, arrangement,
 												  request),
-								   knobs, handle);
+								   knobs, handle, submit);
 
 	if (row == NULL)
 		return NULL;
@@ -183,6 +188,7 @@ peek_submit(PG_FUNCTION_ARGS)
 	pg_uuid_t  *handle = palloc(sizeof(pg_uuid_t));
 	Arrangement *arrangement;
 	PeekRequest *request;
+	PeekSubmit	submit = {0};
 	PeekKnobs	knobs;
 	HandleRow  *row;
 
@@ -196,15 +202,17 @@ peek_submit(PG_FUNCTION_ARGS)
 	request = request_from_columns(fcinfo, arrangement,
 								   PG_ARGISNULL(1) ? NULL :
 								   PG_GETARG_ARRAYTYPE_P(1));
+	submit.may_offload = true;
+	submit.wrote_before = TransactionIdIsValid(GetTopTransactionIdIfAny());
 	reclaim_on_use();
 	row = prepare_submit(fcinfo, SUBMIT_OPTIONS_ARG, arrangement, request,
-						 &knobs, handle);
+						 &knobs, handle, &submit);
 
 	/* NULL: another session was first with this handle, see what it did */
 	if (row != NULL &&
 		driver_run_submitted(arrangement, request, &knobs, row,
-							 row->is_clients, -1) == NULL &&
-		!is_repetition(handle, row->digest))
+							 &submit) == NULL &&
+		!is_repetition(handle, row->digest, &submit.replaced))
 		error_handle_taken(handle);
 	arrangement_close(arrangement);
 	PG_RETURN_UUID_P(handle);
@@ -236,6 +244,7 @@ fetch_rows_end(Datum arg)
 
 	counts.batches_read = stash_page_batches(rows->page);
 	counts.read_seconds = stash_page_seconds(rows->page);
+	counts.observed = STAT_OBSERVED(PHASE_READ);
 	stat_count(&counts);
 	stash_page_close(rows->page);
 }
@@ -468,6 +477,20 @@ page_rows_argument(FunctionCallInfo fcinfo, int argno)
 	return page_rows;
 }
 
+/* How a peek is driven whose first page is returned at once. */
+void
+page_submit(PeekSubmit *submit, const char *function, const char *instead,
+			int64 page_rows)
+{
+	if (submit->background)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("%s cannot walk in the background", function),
+				 errdetail("It returns the first page of the answer."),
+				 errhint("Use %s.", instead)));
+	submit->page_rows = page_rows;
+}
+
 /* A first page of a function that returns (handle, num_rows, pos, r). */
 FirstPage *
 first_page_create(FunctionCallInfo fcinfo)
@@ -513,22 +536,23 @@ first_page_begin(FunctionCallInfo fcinfo)
 	PeekRequest *request = request_from_rowtype(fcinfo, arrangement, row_desc);
 	FirstPage  *page = first_page_create(fcinfo);
 	HandleRow  *handle;
+	PeekSubmit	submit = {0};
 	PeekKnobs	knobs;
 
 	/* small answers also work where nothing can be stored */
 	if (!RecoveryInProgress())
 		reclaim_on_use();
 	handle = prepare_submit(fcinfo, PAGE_OPTIONS_ARG, arrangement, request,
-							&knobs, &page->handle);
+							&knobs, &page->handle, &submit);
+	page_submit(&submit, "peek_page", "peek_submit", page_rows);
 	if (handle != NULL)
 	{
 		page->answer = driver_run_submitted(arrangement, request, &knobs,
-											handle, handle->is_clients,
-											page_rows);
+											handle, &submit);
 
 		/* NULL: another session was first with this handle, see what it did */
 		if (page->answer == NULL &&
-			!is_repetition(&page->handle, handle->digest))
+			!is_repetition(&page->handle, handle->digest, &submit.replaced))
 			error_handle_taken(&page->handle);
 	}
 	arrangement_close(arrangement);
@@ -639,6 +663,11 @@ peek_wait(PG_FUNCTION_ARGS)
 		if (!flying)
 			error_no_such_peek(handle);
 
+		/* a worker died, and nobody has written that down yet */
+		if (in_flight.state == PEEK_FAILED ||
+			in_flight.state == PEEK_CANCELLED)
+			PG_RETURN_TEXT_P(cstring_to_text(peek_state_name(in_flight.state)));
+
 		left = timeout_us < 0 ? (int64) WAIT_MS * 1000 :
 			timeout_us - (GetCurrentTimestamp() - start);
 		if (left <= 0)
@@ -680,15 +709,23 @@ peek_release(PG_FUNCTION_ARGS)
 {
 	pg_uuid_t  *handle = handle_argument(fcinfo, 0);
 	StoredPeek	peek;
+	PeekInFlight in_flight;
+	bool		flying;
 
 	PreventCommandIfReadOnly("peek_release()");
 	check_stash_readable();
+	flying = find_in_flight(handle, may_anybody_own, &in_flight);
 	if (!handle_load(handle, &peek, may_release, WITHOUT_TAIL))
 		PG_RETURN_BOOL(false);
 	xact_register();
 	quota_look(peek.handle.charged_to);
 	if (handle_delete(handle, quota_freed))
+	{
+		/* workers may be walking for it, or about to commit */
+		if (flying && in_flight.offloaded)
+			xact_release_in_flight(in_flight.slot, in_flight.generation);
 		PG_RETURN_BOOL(true);
+	}
 	check_snapshot_sees(handle);
 	PG_RETURN_BOOL(false);
 }

@@ -38,10 +38,13 @@ typedef struct FirstPage
 	int64		copies_left;
 } FirstPage;
 
-extern bool is_repetition(const pg_uuid_t *handle, const bytea *digest);
+extern bool is_repetition(const pg_uuid_t *handle, const bytea *digest,
+						  bool *replaced);
 extern HandleRow *submit_begin(FunctionCallInfo fcinfo, int options_arg,
 							   bytea *digest, PeekKnobs *knobs,
-							   pg_uuid_t *handle);
+							   pg_uuid_t *handle, PeekSubmit *submit);
+extern void page_submit(PeekSubmit *submit, const char *function,
+						const char *instead, int64 page_rows);
 extern int64 page_rows_argument(FunctionCallInfo fcinfo, int argno);
 extern FirstPage *first_page_create(FunctionCallInfo fcinfo);
 extern void first_page_open(FunctionCallInfo fcinfo, FirstPage *page,

@@ -15,6 +15,7 @@
 #include "access/htup_details.h"
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
+#include "drive/permits.h"
 #include "drive/quota.h"
 #include "drive/registry.h"
 #include "fmgr.h"
@@ -31,10 +32,12 @@
 
 PG_FUNCTION_INFO_V1(peekstash_stat);
 PG_FUNCTION_INFO_V1(peekstash_stat_reset);
+PG_FUNCTION_INFO_V1(peekstash_stat_phases);
 PG_FUNCTION_INFO_V1(peekstash_in_flight);
 
-#define STAT_COLUMNS		20
-#define IN_FLIGHT_COLUMNS	11
+#define STAT_COLUMNS		26
+#define IN_FLIGHT_COLUMNS	14
+#define PHASE_COLUMNS		4
 
 /*
  * peekstash_stat() returns the one row of peekstash.stat.
@@ -56,6 +59,7 @@ peekstash_stat(PG_FUNCTION_ARGS)
 	stat_read(&counts, &reset_time);
 	values[i++] = CStringGetTextDatum(stat_is_shared() ? "cluster" : "session");
 	values[i++] = Int64GetDatum(counts.walks_inline);
+	values[i++] = Int64GetDatum(counts.walks_offloaded);
 	values[i++] = Int64GetDatum(counts.answers_memory);
 	values[i++] = Int64GetDatum(counts.answers_stashed);
 	values[i++] = Int64GetDatum(counts.answers_failed);
@@ -66,10 +70,15 @@ peekstash_stat(PG_FUNCTION_ARGS)
 	values[i++] = Int64GetDatum(counts.stored_bytes);
 	values[i++] = Int64GetDatum(counts.batches_written);
 	values[i++] = Int64GetDatum(counts.batches_read);
+	values[i++] = Float8GetDatum(counts.queue_seconds);
 	values[i++] = Float8GetDatum(counts.walk_seconds);
 	values[i++] = Float8GetDatum(counts.write_seconds);
 	values[i++] = Float8GetDatum(counts.read_seconds);
+	values[i++] = Int32GetDatum(permits_in_use());
+	values[i++] = Int32GetDatum(permits_queue_depth());
 	values[i++] = Int32GetDatum(registry_slots_in_use());
+	values[i++] = Int64GetDatum(counts.reclaimed_batches);
+	values[i++] = Int64GetDatum(counts.reclaim_failures);
 	values[i++] = Int64GetDatum(counts.swept_answers);
 	/* a replica does not have the files of unlogged tables */
 	isnull[i] = isnull[i + 1] = RecoveryInProgress();
@@ -92,6 +101,45 @@ peekstash_stat_reset(PG_FUNCTION_ARGS)
 {
 	stat_reset();
 	PG_RETURN_VOID();
+}
+
+/*
+ * peekstash_stat_phases() returns the lines of peekstash.stat_phase.
+ */
+Datum
+peekstash_stat_phases(PG_FUNCTION_ARGS)
+{
+	static const char *const names[NUM_STAT_PHASES] = {
+		[PHASE_QUEUE] = "queue",
+		[PHASE_WALK] = "walk",
+		[PHASE_WRITE] = "write",
+		[PHASE_READ] = "read"
+	};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	PhaseHistogram phases[NUM_STAT_PHASES];
+
+	InitMaterializedSRF(fcinfo, 0);
+	stat_read_phases(phases);
+	for (int i = 0; i < NUM_STAT_PHASES; i++)
+	{
+		int64		count = 0;
+
+		for (int j = 0; j < NUM_STAT_BUCKETS; j++)
+		{
+			Datum		values[PHASE_COLUMNS];
+			bool		isnull[PHASE_COLUMNS] = {0};
+
+			/* up to a bound, so that what is above it is the difference */
+			count += phases[i].counts[j];
+			values[0] = CStringGetTextDatum(names[i]);
+			values[1] = Float8GetDatum(stat_bucket_bound(j));
+			values[2] = Int64GetDatum(count);
+			values[3] = Float8GetDatum(phases[i].seconds);
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values,
+								 isnull);
+		}
+	}
+	return (Datum) 0;
 }
 
 /*
@@ -123,8 +171,13 @@ peekstash_in_flight(PG_FUNCTION_ARGS)
 		values[n++] = ObjectIdGetDatum(peek->charged_to);
 		values[n++] = CStringGetTextDatum(peek_state_name(peek->state));
 		values[n++] = CStringGetTextDatum(peek_phase_name(peek->phase));
+		values[n++] = CStringGetTextDatum(peek->offloaded ?
+										  "offloaded" : "inline");
+		values[n++] = Int32GetDatum(peek->num_workers);
 		isnull[n] = peek->positions < 0;
 		values[n++] = Int64GetDatum(peek->positions);
+		isnull[n] = peek->estimated_positions < 0;
+		values[n++] = Int64GetDatum(peek->estimated_positions);
 		values[n++] = Int64GetDatum(peek->num_rows);
 		values[n++] = Int64GetDatum(peek->answer_bytes);
 		values[n++] = Int64GetDatum(peek->stored_bytes);

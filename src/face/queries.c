@@ -54,9 +54,9 @@ statement_argument(FunctionCallInfo fcinfo)
 }
 
 /*
- * Run a query and keep its answer, with page_rows >= 0 only if it has more
- * rows than that or has been stashed.  Returns NULL if it is kept under the
- * handle already, because it is a repetition.
+ * Run a query and keep its answer; with page_rows >= 0, of a page, only if it
+ * has more rows than that or has been stashed.  Returns NULL if it is kept
+ * under the handle already, because it is a repetition.
  */
 static PeekAnswer *
 submit_query(FunctionCallInfo fcinfo, const PeekStatement *statement,
@@ -64,13 +64,16 @@ submit_query(FunctionCallInfo fcinfo, const PeekStatement *statement,
 {
 	ArrayType  *args = PG_ARGISNULL(ARGS_ARG) ? NULL :
 		PG_GETARG_ARRAYTYPE_P(ARGS_ARG);
+	PeekSubmit	submit = {0};
 	PeekKnobs	knobs;
 	PeekQuery  *query;
 	PeekAnswer *answer;
 	HandleRow  *row;
 
 	row = submit_begin(fcinfo, options_arg, query_digest(statement, args),
-					   &knobs, handle);
+					   &knobs, handle, &submit);
+	if (page_rows >= 0)
+		page_submit(&submit, "peek_query_page", "peek_query", page_rows);
 	if (row == NULL)
 		return NULL;
 	query = statement_plan(statement, args);
@@ -79,10 +82,11 @@ submit_query(FunctionCallInfo fcinfo, const PeekStatement *statement,
 	row->request = query_to_json(query, args);
 	row->description = query->description;
 
-	answer = driver_run_query(query, &knobs, row, row->is_clients, page_rows);
+	answer = driver_run_query(query, &knobs, row, &submit);
 
 	/* NULL: another session was first with this handle, see what it did */
-	if (answer == NULL && !is_repetition(handle, row->digest))
+	if (answer == NULL &&
+		!is_repetition(handle, row->digest, &submit.replaced))
 		error_handle_taken(handle);
 	return answer;
 }

@@ -191,7 +191,7 @@ set_keys(PeekRequest *request, FunctionCallInfo fcinfo,
  * named in an expression, or read by the walk itself.
  */
 static void
-check_privileges(const PeekRequest *request, const Arrangement *arrangement,
+check_privileges(PeekRequest *request, const Arrangement *arrangement,
 				 ParseState *pstate)
 {
 	RangeTblEntry *rte = linitial_node(RangeTblEntry, pstate->p_rtable);
@@ -202,6 +202,7 @@ check_privileges(const PeekRequest *request, const Arrangement *arrangement,
 								  FirstLowInvalidHeapAttributeNumber);
 	*columns = bms_add_members(*columns, arrangement->read_columns);
 	check_range_table_permissions(pstate);
+	request->used_columns = bms_copy(*columns);
 }
 
 /*

@@ -47,11 +47,13 @@ enum
 	PEEK_STATUS_DRIVER,
 	PEEK_STATUS_WORKERS,
 	PEEK_STATUS_POSITIONS,
+	PEEK_STATUS_ESTIMATED_POSITIONS,
 	PEEK_STATUS_NUM_ROWS,
 	PEEK_STATUS_ANSWER_BYTES,
 	PEEK_STATUS_STORED_BYTES,
 	PEEK_STATUS_BATCHES,
 	PEEK_STATUS_STASH_REASON,
+	PEEK_STATUS_INLINE_REASON,
 	PEEK_STATUS_PID,
 	PEEK_STATUS_APPLICATION_NAME,
 	PEEK_STATUS_CLIENT_ADDR,
@@ -116,6 +118,18 @@ column_definitions(TupleDesc desc)
 	return list.data;
 }
 
+/* Who walks, and how far that is estimated to be. */
+static void
+status_set_driver(StatusRow *row, int num_workers, int64 estimated_positions)
+{
+	status_set_text(row, PEEK_STATUS_DRIVER,
+					num_workers > 0 ? "offloaded" : "inline");
+	status_set(row, PEEK_STATUS_WORKERS, Int32GetDatum(num_workers));
+	if (estimated_positions >= 0)
+		status_set(row, PEEK_STATUS_ESTIMATED_POSITIONS,
+				   Int64GetDatum(estimated_positions));
+}
+
 static void
 status_of_stored(StatusRow *row, const StoredPeek *peek)
 {
@@ -138,6 +152,9 @@ status_of_stored(StatusRow *row, const StoredPeek *peek)
 	status_set(row, PEEK_STATUS_STORED_BYTES, Int64GetDatum(outcome->stored_bytes));
 	status_set(row, PEEK_STATUS_BATCHES, Int64GetDatum(outcome->num_batches));
 	status_set_text(row, PEEK_STATUS_STASH_REASON, outcome->stash_reason);
+	status_set_driver(row, outcome->num_workers,
+					  outcome->estimated_positions);
+	status_set_text(row, PEEK_STATUS_INLINE_REASON, outcome->inline_reason);
 	status_set(row, PEEK_STATUS_PID, Int32GetDatum(handle->pid));
 	status_set_text(row, PEEK_STATUS_APPLICATION_NAME, handle->application_name);
 	if (handle->client_addr != NULL)
@@ -167,6 +184,7 @@ status_of_running(StatusRow *row, const PeekInFlight *peek)
 	status_set_text(row, PEEK_STATUS_PHASE, peek_phase_name(peek->phase));
 	if (peek->positions >= 0)
 		status_set(row, PEEK_STATUS_POSITIONS, Int64GetDatum(peek->positions));
+	status_set_driver(row, peek->num_workers, peek->estimated_positions);
 	status_set(row, PEEK_STATUS_NUM_ROWS, Int64GetDatum(peek->num_rows));
 	status_set(row, PEEK_STATUS_ANSWER_BYTES, Int64GetDatum(peek->answer_bytes));
 	status_set(row, PEEK_STATUS_STORED_BYTES, Int64GetDatum(peek->stored_bytes));
@@ -203,8 +221,6 @@ peek_status(PG_FUNCTION_ARGS)
 	memset(row.values, 0, sizeof(row.values));
 	memset(row.isnull, true, sizeof(row.isnull));
 	status_set(&row, PEEK_STATUS_HANDLE, UUIDPGetDatum(handle));
-	status_set_text(&row, PEEK_STATUS_DRIVER, "inline");
-	status_set(&row, PEEK_STATUS_WORKERS, Int32GetDatum(0));
 
 	check_stash_readable();
 	flying = find_in_flight(handle, may_see_running, &in_flight);

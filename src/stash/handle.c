@@ -85,10 +85,13 @@ enum
 	OUTCOME_STORED_BYTES,
 	OUTCOME_BATCHES,
 	OUTCOME_POSITIONS,
-	OUTCOME_WORKER_ROWS,
+	OUTCOME_SHARE_ROWS,
 	OUTCOME_TAIL_NUM_ROWS,
 	OUTCOME_TAIL_ROWS,
 	OUTCOME_STASH_REASON,
+	OUTCOME_WORKERS,
+	OUTCOME_INLINE_REASON,
+	OUTCOME_ESTIMATED_POSITIONS,
 	OUTCOME_FINISHED_AT,
 	OUTCOME_EXPIRES_AT,
 	OUTCOME_SQLSTATE,
@@ -110,25 +113,35 @@ static StashStatement insert_handle = {
 	{UUIDOID, OIDOID, OIDOID, OIDARRAYOID, TEXTOID, TEXTOID, OIDOID, JSONBOID,
 		BYTEAOID, TEXTARRAYOID, OIDARRAYOID, INT4ARRAYOID, OIDARRAYOID, INT8OID,
 	INT4OID, TEXTOID, INETOID, TIMESTAMPTZOID, TIMESTAMPTZOID, OIDOID, INT4OID},
-	NULL
+	NULL, false
 };
+
+#define OUTCOME_TYPES \
+	{UUIDOID, UUIDOID, TEXTOID, TEXTOID, INT8OID, INT8OID, INT8OID, INT8OID, \
+		INT8OID, INT8ARRAYOID, INT8OID, BYTEAOID, TEXTOID, INT4OID, TEXTOID, \
+		INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID}
 
 static StashStatement insert_outcome = {
 	"WITH h AS (SELECT FROM peekstash.handle"
 	" WHERE handle OPERATOR(pg_catalog.=) $1 FOR KEY SHARE)"
 	" INSERT INTO peekstash.outcome"
 	" SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
-	" $15, $16, $17, $18 FROM h",
-	OUTCOME_NATTS,
-	{UUIDOID, UUIDOID, TEXTOID, TEXTOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID,
-		INT8ARRAYOID, INT8OID, BYTEAOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
-	TEXTOID, TEXTOID, TEXTOID},
-	NULL
+	" $15, $16, $17, $18, $19, $20, $21 FROM h",
+	OUTCOME_NATTS, OUTCOME_TYPES, NULL, false
+};
+
+/* A worker does not see the handle row before its submitter has committed. */
+static StashStatement insert_workers_outcome = {
+	"INSERT INTO peekstash.outcome"
+	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
+	" $15, $16, $17, $18, $19, $20, $21)",
+	OUTCOME_NATTS, OUTCOME_TYPES, NULL, false
 };
 
 /*
  * Deletes answers whole.  What is deleted is chosen by the CTE "victim"; the
- * handle row is locked first, so that of two deleters one gets it.
+ * handle row is locked first, so that of two deleters one gets it.  What has
+ * no outcome yet is counted by its batches.
  */
 #define DELETE_VICTIMS \
 	", gone AS (DELETE FROM peekstash.handle h USING victim v" \
@@ -138,8 +151,12 @@ static StashStatement insert_outcome = {
 	" WHERE o.handle OPERATOR(pg_catalog.=) v.handle" \
 	" RETURNING o.handle, o.stored_bytes)" \
 	", batches AS (DELETE FROM peekstash.batch b USING victim v" \
-	" WHERE b.handle OPERATOR(pg_catalog.=) v.handle)" \
-	" SELECT g.charged_to, o.stored_bytes, 1::pg_catalog.int8" \
+	" WHERE b.handle OPERATOR(pg_catalog.=) v.handle" \
+	" RETURNING b.handle, pg_catalog.octet_length(b.payload) AS bytes)" \
+	" SELECT g.charged_to, coalesce(o.stored_bytes," \
+	" (SELECT pg_catalog.sum(b.bytes OPERATOR(pg_catalog.+) 4)" \
+	" ::pg_catalog.int8 FROM batches b" \
+	" WHERE b.handle OPERATOR(pg_catalog.=) g.handle)), 1::pg_catalog.int8" \
 	" FROM gone g LEFT JOIN outcomes o" \
 	" ON o.handle OPERATOR(pg_catalog.=) g.handle"
 
@@ -147,7 +164,7 @@ static StashStatement delete_handle = {
 	"WITH victim AS (SELECT h.handle FROM peekstash.handle h"
 	" WHERE h.handle OPERATOR(pg_catalog.=) $1 FOR UPDATE)"
 	DELETE_VICTIMS,
-	1, {UUIDOID}, NULL
+	1, {UUIDOID}, NULL, true
 };
 
 static StashStatement sweep_expired = {
@@ -158,7 +175,7 @@ static StashStatement sweep_expired = {
 	" ORDER BY o.expires_at LIMIT $2"
 	" FOR UPDATE SKIP LOCKED)"
 	DELETE_VICTIMS,
-	3, {TIMESTAMPTZOID, INT8OID, OIDOID}, NULL
+	3, {TIMESTAMPTZOID, INT8OID, OIDOID}, NULL, false
 };
 
 /*
@@ -174,7 +191,7 @@ static StashStatement sweep_orphans = {
 	" WHERE o.handle OPERATOR(pg_catalog.=) h.handle))"
 	" FOR UPDATE SKIP LOCKED)"
 	DELETE_VICTIMS,
-	3, {OIDOID, INT4OID, TIMESTAMPTZOID}, NULL
+	3, {OIDOID, INT4OID, TIMESTAMPTZOID}, NULL, false
 };
 
 /* Batches and outcomes that no handle row leads to. */
@@ -182,20 +199,36 @@ static StashStatement sweep_stray_batches = {
 	"DELETE FROM peekstash.batch b WHERE NOT EXISTS"
 	" (SELECT FROM peekstash.handle h"
 	" WHERE h.handle OPERATOR(pg_catalog.=) b.handle)",
-	0, {0}, NULL
+	0, {0}, NULL, false
 };
 
 static StashStatement sweep_stray_outcomes = {
 	"DELETE FROM peekstash.outcome o WHERE NOT EXISTS"
 	" (SELECT FROM peekstash.handle h"
 	" WHERE h.handle OPERATOR(pg_catalog.=) o.handle)",
-	0, {0}, NULL
+	0, {0}, NULL, false
+};
+
+/* What workers have committed under a handle that has come to nothing. */
+static StashStatement reclaim_rows = {
+	"WITH o AS (DELETE FROM peekstash.outcome"
+	" WHERE handle OPERATOR(pg_catalog.=) $1"
+	" RETURNING coalesce(pg_catalog.octet_length(tail_rows)"
+	" OPERATOR(pg_catalog.+) 4, 0) AS bytes),"
+	" b AS (DELETE FROM peekstash.batch"
+	" WHERE handle OPERATOR(pg_catalog.=) $1"
+	" RETURNING pg_catalog.octet_length(payload)"
+	" OPERATOR(pg_catalog.+) 4 AS bytes)"
+	" SELECT pg_catalog.count(b.bytes), (coalesce(pg_catalog.sum(b.bytes), 0)"
+	" OPERATOR(pg_catalog.+) coalesce((SELECT bytes FROM o), 0))"
+	"::pg_catalog.int8 FROM b",
+	1, {UUIDOID}, NULL, true
 };
 
 static StashStatement touch_outcome = {
 	"UPDATE peekstash.outcome SET expires_at = $2"
 	" WHERE handle OPERATOR(pg_catalog.=) $1",
-	2, {UUIDOID, TIMESTAMPTZOID}, NULL
+	2, {UUIDOID, TIMESTAMPTZOID}, NULL, false
 };
 
 static StashStatement grant_handle = {
@@ -203,7 +236,7 @@ static StashStatement grant_handle = {
 	" SET granted = pg_catalog.array_append(granted, $2)"
 	" WHERE handle OPERATOR(pg_catalog.=) $1"
 	" AND $2 OPERATOR(pg_catalog.<>) ALL (granted)",
-	2, {UUIDOID, OIDOID}, NULL
+	2, {UUIDOID, OIDOID}, NULL, false
 };
 
 static StashStatement sum_usage = {
@@ -211,7 +244,7 @@ static StashStatement sum_usage = {
 	" pg_catalog.count(*)"
 	" FROM peekstash.handle h LEFT JOIN peekstash.outcome o"
 	" ON o.handle OPERATOR(pg_catalog.=) h.handle GROUP BY h.charged_to",
-	0, {0}, NULL
+	0, {0}, NULL, false
 };
 
 static Datum
@@ -317,15 +350,19 @@ handle_insert(const HandleRow *row)
 						 NULL, NULL) == 1;
 }
 
+/*
+ * Write an outcome row: as the submitter, in the transaction that has written
+ * the handle row, or as a worker.
+ */
 void
-outcome_insert(const OutcomeRow *row)
+outcome_insert(const OutcomeRow *row, bool by_submitter)
 {
 	Datum		values[OUTCOME_NATTS];
 	char		nulls[OUTCOME_NATTS + 1];
-	Datum	   *rows = palloc(Max(row->num_workers, 1) * sizeof(Datum));
+	Datum	   *rows = palloc(Max(row->num_shares, 1) * sizeof(Datum));
 
-	for (int i = 0; i < row->num_workers; i++)
-		rows[i] = Int64GetDatum(row->worker_rows[i]);
+	for (int i = 0; i < row->num_shares; i++)
+		rows[i] = Int64GetDatum(row->share_rows[i]);
 
 	memset(nulls, ' ', OUTCOME_NATTS);
 	nulls[OUTCOME_NATTS] = '\0';
@@ -341,8 +378,8 @@ outcome_insert(const OutcomeRow *row)
 	values[OUTCOME_POSITIONS - 1] = Int64GetDatum(row->positions);
 	if (row->positions < 0)
 		nulls[OUTCOME_POSITIONS - 1] = 'n';
-	values[OUTCOME_WORKER_ROWS - 1] =
-		PointerGetDatum(construct_array(rows, row->num_workers, INT8OID,
+	values[OUTCOME_SHARE_ROWS - 1] =
+		PointerGetDatum(construct_array(rows, row->num_shares, INT8OID,
 										sizeof(int64), FLOAT8PASSBYVAL,
 										TYPALIGN_DOUBLE));
 	values[OUTCOME_TAIL_NUM_ROWS - 1] = Int64GetDatum(row->tail_num_rows);
@@ -351,6 +388,13 @@ outcome_insert(const OutcomeRow *row)
 		nulls[OUTCOME_TAIL_ROWS - 1] = 'n';
 	values[OUTCOME_STASH_REASON - 1] =
 		text_or_null(row->stash_reason, &nulls[OUTCOME_STASH_REASON - 1]);
+	values[OUTCOME_WORKERS - 1] = Int32GetDatum(row->num_workers);
+	values[OUTCOME_INLINE_REASON - 1] =
+		text_or_null(row->inline_reason, &nulls[OUTCOME_INLINE_REASON - 1]);
+	values[OUTCOME_ESTIMATED_POSITIONS - 1] =
+		Int64GetDatum(row->estimated_positions);
+	if (row->estimated_positions < 0)
+		nulls[OUTCOME_ESTIMATED_POSITIONS - 1] = 'n';
 	values[OUTCOME_FINISHED_AT - 1] = TimestampTzGetDatum(row->finished_at);
 	values[OUTCOME_EXPIRES_AT - 1] = TimestampTzGetDatum(row->expires_at);
 	values[OUTCOME_SQLSTATE - 1] =
@@ -360,8 +404,8 @@ outcome_insert(const OutcomeRow *row)
 	values[OUTCOME_DETAIL - 1] =
 		text_or_null(row->detail, &nulls[OUTCOME_DETAIL - 1]);
 	/* a function of the filter's can have released the very peek it serves */
-	if (stash_execute(&insert_outcome, values, nulls, SPI_OK_INSERT,
-					  NULL, NULL) != 1)
+	if (stash_execute(by_submitter ? &insert_outcome : &insert_workers_outcome,
+					  values, nulls, SPI_OK_INSERT, NULL, NULL) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("peek \"%s\" was released while it was walked",
@@ -497,15 +541,20 @@ load_outcome(TupleTableSlot *slot, OutcomeRow *row, int64 end_row)
 	row->num_batches = DatumGetInt64(datums[OUTCOME_BATCHES - 1]);
 	row->positions = slot->tts_isnull[OUTCOME_POSITIONS - 1] ? -1 :
 		DatumGetInt64(datums[OUTCOME_POSITIONS - 1]);
-	values = slot_array(slot, OUTCOME_WORKER_ROWS, INT8OID, &row->num_workers);
-	row->worker_rows = palloc(Max(row->num_workers, 1) * sizeof(int64));
-	for (int i = 0; i < row->num_workers; i++)
-		row->worker_rows[i] = DatumGetInt64(values[i]);
+	values = slot_array(slot, OUTCOME_SHARE_ROWS, INT8OID, &row->num_shares);
+	row->share_rows = palloc(Max(row->num_shares, 1) * sizeof(int64));
+	for (int i = 0; i < row->num_shares; i++)
+		row->share_rows[i] = DatumGetInt64(values[i]);
 	row->tail_num_rows = DatumGetInt64(datums[OUTCOME_TAIL_NUM_ROWS - 1]);
 	row->tail = end_row <= row->num_rows - row->tail_num_rows ||
 		slot->tts_isnull[OUTCOME_TAIL_ROWS - 1] ? NULL :
 		DatumGetByteaPCopy(datums[OUTCOME_TAIL_ROWS - 1]);
 	row->stash_reason = slot_text(slot, OUTCOME_STASH_REASON);
+	row->num_workers = DatumGetInt32(datums[OUTCOME_WORKERS - 1]);
+	row->inline_reason = slot_text(slot, OUTCOME_INLINE_REASON);
+	row->estimated_positions =
+		slot->tts_isnull[OUTCOME_ESTIMATED_POSITIONS - 1] ? -1 :
+		DatumGetInt64(datums[OUTCOME_ESTIMATED_POSITIONS - 1]);
 	row->finished_at = DatumGetTimestampTz(datums[OUTCOME_FINISHED_AT - 1]);
 	row->expires_at = DatumGetTimestampTz(datums[OUTCOME_EXPIRES_AT - 1]);
 	row->sqlstate = slot_text(slot, OUTCOME_SQLSTATE);
@@ -748,4 +797,31 @@ handle_sum_usage(StashUsageCallback used, void *arg)
 
 	(void) stash_execute(&sum_usage, NULL, NULL, SPI_OK_SELECT, report_usage,
 						 &report);
+}
+
+/* Keeps the two numbers that reclaim_rows returns. */
+static void
+keep_reclaimed(HeapTuple row, TupleDesc desc, void *arg)
+{
+	int64	   *numbers = arg;
+	bool		isnull;
+
+	numbers[0] = DatumGetInt64(SPI_getbinval(row, desc, 1, &isnull));
+	numbers[1] = DatumGetInt64(SPI_getbinval(row, desc, 2, &isnull));
+}
+
+/*
+ * Delete the outcome and the batches of a handle, not its own row; returns
+ * the number of batches, and the bytes of all in *bytes.
+ */
+int64
+handle_reclaim(const pg_uuid_t *handle, int64 *bytes)
+{
+	Datum		value = UUIDPGetDatum(handle);
+	int64		numbers[2] = {0, 0};
+
+	(void) stash_execute(&reclaim_rows, &value, NULL, SPI_OK_SELECT,
+						 keep_reclaimed, numbers);
+	*bytes = numbers[1];
+	return numbers[0];
 }

@@ -32,7 +32,6 @@ typedef struct HandleRow
 	const char *label;			/* or NULL */
 	const char *source;			/* "index" or "query" */
 	Oid			arrangement;	/* of an index, else InvalidOid */
-	bool		is_clients;		/* handle was given, not made; not stored */
 	Jsonb	   *request;		/* for people */
 	bytea	   *digest;			/* for comparing requests */
 	RowDescription *description;	/* columns; not set by handle_load() */
@@ -65,8 +64,11 @@ typedef struct OutcomeRow
 	int64		stored_bytes;	/* batches and tail */
 	int64		num_batches;
 	int64		positions;		/* -1 = not known */
-	int			num_workers;
-	int64	   *worker_rows;	/* rows in the batches of each worker */
+	int			num_shares;		/* 0 is the submitter's, others of workers */
+	int64	   *share_rows;		/* rows in the batches of each */
+	int			num_workers;	/* 0 = walked by the submitter */
+	const char *inline_reason;	/* why, if it should not, or NULL */
+	int64		estimated_positions;	/* -1 = not known */
 	int64		tail_num_rows;
 	bytea	   *tail;			/* a payload, or NULL */
 	const char *stash_reason;	/* why it was stashed, or NULL */
@@ -100,7 +102,7 @@ typedef void (*StashUsageCallback) (Oid charged_to, int64 peeks, int64 bytes,
 typedef bool (*HandleCheck) (const HandleRow *row);
 
 extern bool handle_insert(const HandleRow *row);
-extern void outcome_insert(const OutcomeRow *row);
+extern void outcome_insert(const OutcomeRow *row, bool by_submitter);
 extern bool handle_load(const pg_uuid_t *handle, StoredPeek *peek,
 						HandleCheck may_see, int64 end_row);
 extern bool handle_exists(const pg_uuid_t *handle);
@@ -110,6 +112,7 @@ extern bool handle_types_hold(const HandleRow *row);
 extern bool handle_is_current(const HandleRow *row);
 extern RowDescription *handle_description(const HandleRow *row);
 extern bool handle_delete(const pg_uuid_t *handle, StashUsageCallback freed);
+extern int64 handle_reclaim(const pg_uuid_t *handle, int64 *bytes);
 extern bool handle_grant(const pg_uuid_t *handle, Oid role);
 extern bool outcome_touch(const pg_uuid_t *handle, TimestampTz expires_at);
 extern int64 handle_sweep_expired(int limit, Oid owner,

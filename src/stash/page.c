@@ -9,7 +9,7 @@
  *
  *		worker 0			worker 1			tail
  *		| batch | batch |	| batch | batch |	| rows |
- *		0 ...				worker_rows[0] ...
+ *		0 ...				share_rows[0] ...
  *
  * Copyright (c) 2026, the peekstash authors
  *
@@ -65,8 +65,8 @@ check_counts(const StoredPeek *peek)
 	const OutcomeRow *outcome = &peek->outcome;
 	int64		rows = outcome->tail_num_rows;
 
-	for (int i = 0; i < outcome->num_workers; i++)
-		rows += outcome->worker_rows[i];
+	for (int i = 0; i < outcome->num_shares; i++)
+		rows += outcome->share_rows[i];
 	if (rows != outcome->num_rows)
 		error_answer_damaged(stash_handle_text(&outcome->handle),
 							 "The rows of batches and tail do not add up to those of the answer.");
@@ -94,10 +94,10 @@ stash_page_open(const StoredPeek *peek, int64 from_row, int64 max_rows,
 	page->read_bytes = read_bytes;
 	entry_buffer_init(&page->tail, CurrentMemoryContext);
 
-	while (page->worker < outcome->num_workers &&
-		   row >= outcome->worker_rows[page->worker])
-		row -= outcome->worker_rows[page->worker++];
-	if (page->worker < outcome->num_workers)
+	while (page->worker < outcome->num_shares &&
+		   row >= outcome->share_rows[page->worker])
+		row -= outcome->share_rows[page->worker++];
+	if (page->worker < outcome->num_shares)
 		page->worker_row = row;
 	else
 		page->tail_skip = row;
@@ -119,9 +119,9 @@ page_read_batches(StashPage *page)
 	const OutcomeRow *outcome = &page->peek->outcome;
 	Size		size;
 
-	for (; page->worker < outcome->num_workers; page->worker++)
+	for (; page->worker < outcome->num_shares; page->worker++)
 	{
-		int64		num_rows = outcome->worker_rows[page->worker];
+		int64		num_rows = outcome->share_rows[page->worker];
 
 		if (num_rows > page->worker_row && page->reader == NULL)
 		{

@@ -35,6 +35,7 @@
 #include "stop.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
@@ -47,13 +48,13 @@ static StashStatement write_batch = {
 	"INSERT INTO peekstash.batch"
 	" (handle, worker, first_row, num_rows, answer_bytes, payload)"
 	" VALUES ($1, $2, $3, $4, $5, $6)",
-	6, {UUIDOID, INT4OID, INT8OID, INT8OID, INT8OID, BYTEAOID}, NULL
+	6, {UUIDOID, INT4OID, INT8OID, INT8OID, INT8OID, BYTEAOID}, NULL, false
 };
 
 static StashStatement delete_batches = {
 	"DELETE FROM peekstash.batch"
 	" WHERE handle OPERATOR(pg_catalog.=) $1",
-	1, {UUIDOID}, NULL
+	1, {UUIDOID}, NULL, false
 };
 
 /* A table of the stash, or InvalidOid where the extension is not installed. */
@@ -198,7 +199,17 @@ stash_execute(StashStatement *statement, Datum *values, const char *nulls,
 				 SPI_result_code_string(SPI_result));
 		statement->plan = plan;
 	}
-	code = SPI_execute_plan(statement->plan, values, nulls, false, 0);
+
+	/*
+	 * A worker may have written what an older snapshot does not see, though it
+	 * sees the handle that leads to it.
+	 */
+	if (statement->latest && IsolationUsesXactSnapshot())
+		code = SPI_execute_snapshot(statement->plan, values, nulls,
+									GetLatestSnapshot(), InvalidSnapshot,
+									false, true, 0);
+	else
+		code = SPI_execute_plan(statement->plan, values, nulls, false, 0);
 	SetUserIdAndSecContext(save_user, save_context);
 
 	processed = SPI_processed;

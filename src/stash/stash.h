@@ -38,6 +38,7 @@ typedef struct StashStatement
 	int			num_args;
 	Oid			types[STASH_MAX_ARGS];
 	void	   *plan;			/* kept until the session ends */
+	bool		latest;			/* runs under the latest snapshot everywhere */
 } StashStatement;
 
 /* Is given each row that a statement returns, while SPI is connected. */

@@ -35,8 +35,10 @@
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "errors.h"
+#include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_relation.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -402,6 +404,24 @@ arrangement_open(Oid relid)
 
 	describe_columns(arrangement);
 	return arrangement;
+}
+
+/*
+ * Throw unless the current role may SELECT these columns of the table (offset
+ * as in permission checks).
+ */
+void
+arrangement_check_select(const Arrangement *arrangement, Bitmapset *columns)
+{
+	ParseState *pstate = make_parsestate(NULL);
+	RangeTblEntry *rte =
+		addRangeTableEntryForRelation(pstate, arrangement->heap,
+									  AccessShareLock, NULL, false,
+									  false)->p_rte;
+
+	*range_table_selected_columns(pstate, rte) = bms_copy(columns);
+	check_range_table_permissions(pstate);
+	free_parsestate(pstate);
 }
 
 /* Close the relations; their locks stay to the end of the transaction. */

@@ -42,6 +42,8 @@ typedef struct Arrangement
 } Arrangement;
 
 extern Arrangement *arrangement_open(Oid relid);
+extern void arrangement_check_select(const Arrangement *arrangement,
+									 Bitmapset *columns);
 extern void arrangement_close(Arrangement *arrangement);
 extern bool table_check_rewritten(Relation heap);
 extern char *arrangement_column_name(const Arrangement *arrangement, int column);

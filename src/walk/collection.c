@@ -24,6 +24,10 @@
  * also leaves, and it is measured as it enters, so that the cap fails before
  * the disk is full; each entry leaves as it entered.
  *
+ * Several collections can make one answer, each of a part of the walk.  Then
+ * the cap, the offset and the limit go by totals that they share: each row
+ * draws a number, and the number decides.
+ *
  * Copyright (c) 2026, the peekstash authors
  *
  * IDENTIFICATION
@@ -59,7 +63,6 @@ struct PeekCollection
 	int64		closed_bytes;	/* closed ones */
 	int64		closed_entries;
 	int64		closed_rows;	/* copies counted */
-	bool		had_batch;		/* cut_bytes are in force */
 	bool		batch_waits;
 	bool		taken;			/* the batch is out; to be removed */
 	bool		walk_ended;		/* the open entry has closed for good */
@@ -68,6 +71,10 @@ struct PeekCollection
 	bool		measure_on_entry;	/* see the file's header */
 	EntryBuffer last_entered;	/* the newest row that entered the sort */
 	bool		sorted;
+
+	/* shared: rows that draw less are passed over, from here on not wanted */
+	int64		first_wanted;
+	int64		end_wanted;		/* -1 = no limit */
 };
 
 /*
@@ -85,6 +92,12 @@ collection_create(const CollectionOptions *options, PeekScanState *state)
 	entry_buffer_init(&collection->buffer, collection->context);
 	entry_buffer_init(&collection->last_entered, collection->context);
 	collection->open = NO_ENTRY;
+	Assert(options->shared == NULL || options->order == NULL);
+	collection->first_wanted = state->offset_left;
+	if (state->limit_left < 0 ||
+		pg_add_s64_overflow(state->offset_left, state->limit_left,
+							&collection->end_wanted))
+		collection->end_wanted = -1;
 
 	if (options->order != NULL)
 	{
@@ -127,9 +140,14 @@ entry_at(const EntryBuffer *buffer, Size offset)
 static void
 collection_charge(PeekCollection *collection, int64 bytes)
 {
-	collection->state->answer_bytes += bytes;
+	PeekSharedTotals *shared = collection->options.shared;
+	int64		total;
+
+	total = collection->state->answer_bytes += bytes;
+	if (shared != NULL)
+		total = pg_atomic_add_fetch_u64(&shared->answer_bytes, bytes);
 	if (collection->options.max_result_bytes >= 0 &&
-		collection->state->answer_bytes > collection->options.max_result_bytes)
+		total > collection->options.max_result_bytes)
 		error_result_too_large(collection->options.max_result_bytes);
 }
 
@@ -177,7 +195,7 @@ collection_forget_batch(PeekCollection *collection)
 static bool
 collection_cut(PeekCollection *collection)
 {
-	int64		cut_bytes = collection->had_batch ?
+	int64		cut_bytes = collection->state->had_batch ?
 		collection->options.cut_bytes : collection->options.first_cut_bytes;
 
 	if (collection->held_bytes > cut_bytes && collection->closed_entries > 0)
@@ -200,7 +218,7 @@ collection_add(PeekCollection *collection, Entry *entry, bool fold,
 	int64		bytes;
 
 	state->num_rows += entry->copies;
-	if (state->limit_left > 0)
+	if (state->limit_left > 0 && collection->options.shared == NULL)
 		state->limit_left -= entry->copies;
 	Assert(state->limit_left >= -1);
 
@@ -255,6 +273,24 @@ collection_enter_sort(PeekCollection *collection, TupleTableSlot *slot)
 }
 
 /*
+ * A row of a shared walk draws its number: true if it belongs to the answer.
+ */
+static bool
+collection_draw(PeekCollection *collection)
+{
+	PeekScanState *state = collection->state;
+	int64		number;
+
+	if (collection->first_wanted == 0 && collection->end_wanted < 0)
+		return true;
+	number = pg_atomic_fetch_add_u64(&collection->options.shared->rows, 1);
+	if (collection->end_wanted >= 0 && number >= collection->end_wanted - 1)
+		state->limit_left = 0;	/* this is the last one, or too many */
+	return number >= collection->first_wanted &&
+		(collection->end_wanted < 0 || number < collection->end_wanted);
+}
+
+/*
  * Take the row in slot.  Scratch memory comes from the current context, which
  * the caller resets.
  *
@@ -277,7 +313,12 @@ collection_offer(PeekCollection *collection, TupleTableSlot *slot)
 		return COLLECTION_NEXT;
 	}
 
-	if (state->offset_left > 0)
+	if (collection->options.shared != NULL)
+	{
+		if (!collection_draw(collection))
+			return state->limit_left == 0 ? COLLECTION_DONE : COLLECTION_NEXT;
+	}
+	else if (state->offset_left > 0)
 	{
 		state->offset_left--;
 		return COLLECTION_NEXT;
@@ -400,7 +441,7 @@ collection_take(PeekCollection *collection, EntryBatch *batch)
 	collection->closed_entries = 0;
 	collection->closed_rows = 0;
 	collection->batch_waits = false;
-	collection->had_batch = true;
+	collection->state->had_batch = true;
 	collection->taken = true;
 	return true;
 }
@@ -412,4 +453,71 @@ collection_tail(const PeekCollection *collection, EntryBatch *batch)
 	Assert(collection->walk_ended && !collection->batch_waits &&
 		   !collection->taken);
 	collection_view(collection, batch);
+}
+
+/* The cap has been changed. */
+void
+collection_set_cap(PeekCollection *collection, int64 max_bytes)
+{
+	collection->options.max_result_bytes = max_bytes;
+}
+
+/* Can what is held be moved to another process?  A sort on disk cannot. */
+bool
+collection_can_move(const PeekCollection *collection)
+{
+	return collection->order == NULL || order_can_move(collection->order);
+}
+
+/*
+ * All that is held, as entries of so many columns, for collection_import() in
+ * a collection that is created with the same options and the same state.  The
+ * view holds as long as nothing else is done to the collection.
+ */
+void
+collection_export(PeekCollection *collection, EntryBatch *held,
+				  int *num_columns)
+{
+	EntryBuffer *buffer = &collection->buffer;
+
+	Assert(!collection->batch_waits && !collection->walk_ended);
+	collection_forget_batch(collection);
+	*num_columns = collection->options.description->desc->natts;
+	if (collection->order != NULL)
+	{
+		Assert(buffer->used == 0);
+		*num_columns = order_export(collection->order, buffer);
+	}
+
+	memset(held, 0, sizeof(*held));
+	held->data = buffer->data;
+	held->size = buffer->used;
+	for (Size at = 0; at < buffer->used; at += entry_size(entry_at(buffer, at)))
+	{
+		held->num_entries++;
+		held->num_rows += entry_at(buffer, at)->copies;
+		held->answer_bytes += entry_byte_len(&entry_at(buffer, at)->row);
+	}
+}
+
+/*
+ * Take the next of the entries that another collection held.  They have been
+ * measured and counted there; the last one stays open.
+ */
+void
+collection_import(PeekCollection *collection, const Entry *entry)
+{
+	EntryBuffer *buffer = &collection->buffer;
+	Entry	   *mine;
+
+	if (collection->order != NULL)
+	{
+		order_import(collection->order, entry);
+		return;
+	}
+	collection_close_entry(collection);
+	mine = entry_buffer_append_row(buffer, &entry->row);
+	mine->copies = entry->copies;
+	collection->open = (char *) mine - buffer->data;
+	collection->held_bytes += entry_byte_len(&mine->row);
 }

@@ -35,6 +35,7 @@ typedef struct CollectionOptions
 	int64		first_cut_bytes;	/* before the first batch */
 	int64		cut_bytes;		/* after it */
 	const OrderOptions *order;	/* NULL = the order of the walk */
+	PeekSharedTotals *shared;	/* with other collections; NULL = none */
 } CollectionOptions;
 
 extern PeekCollection *collection_create(const CollectionOptions *options,
@@ -47,5 +48,12 @@ extern bool collection_batch_waits(const PeekCollection *collection);
 extern bool collection_take(PeekCollection *collection, EntryBatch *batch);
 extern void collection_tail(const PeekCollection *collection,
 							EntryBatch *batch);
+extern void collection_set_cap(PeekCollection *collection, int64 max_bytes);
+
+/* Moving what is held to another process. */
+extern bool collection_can_move(const PeekCollection *collection);
+extern void collection_export(PeekCollection *collection, EntryBatch *held,
+							  int *num_columns);
+extern void collection_import(PeekCollection *collection, const Entry *entry);
 
 #endif							/* PEEKSTASH_COLLECTION_H */

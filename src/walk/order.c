@@ -66,9 +66,10 @@ struct PeekOrder
 	bool		thinned;		/* then items[cutoff] is the worst wanted */
 	int64		cutoff;
 
+	TupleDesc	sort_desc;		/* keys, row, copies */
+
 	/* beyond it: a sort */
 	Tuplesortstate *tuplesort;
-	TupleDesc	sort_desc;		/* keys, row, copies */
 	TupleTableSlot *sort_slot;
 	EntryBuffer last;			/* newest entry, held back: copies may come */
 	Datum	   *last_keys;
@@ -124,6 +125,27 @@ order_compare_keys(PeekOrder *order, const Datum *keys, const bool *isnull,
 			return cmp;
 	}
 	return 0;
+}
+
+/* An item as a tuple: its keys, its row, and the number of copies. */
+static TupleDesc
+order_desc(PeekOrder *order)
+{
+	int			num_keys = order->options.num_keys;
+	TupleDesc	desc;
+	MemoryContext old;
+
+	if (order->sort_desc != NULL)
+		return order->sort_desc;
+	old = MemoryContextSwitchTo(order->context);
+	desc = CreateTemplateTupleDesc(num_keys + 2);
+	for (int i = 0; i < num_keys; i++)
+		TupleDescInitEntry(desc, i + 1, NULL, order->options.types[i], -1, 0);
+	TupleDescInitEntry(desc, num_keys + 1, NULL, BYTEAOID, -1, 0);
+	TupleDescInitEntry(desc, num_keys + 2, NULL, INT8OID, -1, 0);
+	order->sort_desc = desc;
+	MemoryContextSwitchTo(old);
+	return desc;
 }
 
 /* The part of a row that is its identity. */
@@ -242,17 +264,61 @@ order_thin(PeekOrder *order)
 
 /* A row and its sort keys go into one tuple: add up before it is formed. */
 static void
-check_sorted_row_size(const PeekOrder *order, Size row_len)
+check_sorted_row_size(const PeekOrder *order, Size row_len, const Datum *keys,
+					  const bool *isnull)
 {
 	Size		size = row_len;
 
 	for (int i = 0; i < order->options.num_keys; i++)
 	{
-		if (order->typlen[i] == -1 && !order->last_isnull[i])
-			size += VARSIZE_ANY(DatumGetPointer(order->last_keys[i]));
+		if (order->typlen[i] == -1 && !isnull[i])
+			size += VARSIZE_ANY(DatumGetPointer(keys[i]));
 	}
 	if (size > MAX_ROW_SIZE)
 		error_row_too_large(size);
+}
+
+/*
+ * The values of an item's tuple.  The row's image is copied into the current
+ * context.
+ */
+static void
+order_form_values(PeekOrder *order, const Entry *entry, const Datum *keys,
+				  const bool *isnull, Datum *values, bool *nulls)
+{
+	int			num_keys = order->options.num_keys;
+	Size		len;
+	char	   *data = order_row_image(&entry->row, &len);
+	bytea	   *image;
+
+	check_sorted_row_size(order, len, keys, isnull);
+	image = palloc(VARHDRSZ + len);
+	SET_VARSIZE(image, VARHDRSZ + len);
+	memcpy(VARDATA(image), data, len);
+
+	memcpy(values, keys, num_keys * sizeof(Datum));
+	memcpy(nulls, isnull, num_keys * sizeof(bool));
+	values[num_keys] = PointerGetDatum(image);
+	values[num_keys + 1] = Int64GetDatum(entry->copies);
+	nulls[num_keys] = nulls[num_keys + 1] = false;
+}
+
+/* The entry that such values are of, in a buffer. */
+static Entry *
+order_form_entry(EntryBuffer *buffer, Datum row_image, int64 copies)
+{
+	bytea	   *image = DatumGetByteaPP(row_image);
+	Size		len = VARSIZE_ANY_EXHDR(image) + MINIMAL_TUPLE_DATA_OFFSET;
+	Entry	   *entry;
+
+	buffer->used = 0;
+	entry_buffer_reserve(buffer, MAXALIGN(ENTRY_ROW_OFFSET + len));
+	entry = (Entry *) buffer->data;
+	entry->copies = copies;
+	entry->row.t_len = len;
+	memcpy((char *) &entry->row + MINIMAL_TUPLE_DATA_OFFSET,
+		   VARDATA_ANY(image), VARSIZE_ANY_EXHDR(image));
+	return entry;
 }
 
 /* Put what was held back into the tuplesort. */
@@ -260,27 +326,15 @@ static void
 order_flush_last(PeekOrder *order)
 {
 	TupleTableSlot *slot = order->sort_slot;
-	int			num_keys = order->options.num_keys;
-	Entry	   *entry;
-	bytea	   *image;
-	char	   *data;
-	Size		len;
+	MemoryContext old;
 
 	if (!order->have_last)
 		return;
-	entry = (Entry *) order->last.data;
-	data = order_row_image(&entry->row, &len);
-	check_sorted_row_size(order, len);
-	image = MemoryContextAlloc(order->last_context, VARHDRSZ + len);
-	SET_VARSIZE(image, VARHDRSZ + len);
-	memcpy(VARDATA(image), data, len);
-
 	ExecClearTuple(slot);
-	memcpy(slot->tts_values, order->last_keys, num_keys * sizeof(Datum));
-	memcpy(slot->tts_isnull, order->last_isnull, num_keys * sizeof(bool));
-	slot->tts_values[num_keys] = PointerGetDatum(image);
-	slot->tts_values[num_keys + 1] = Int64GetDatum(entry->copies);
-	slot->tts_isnull[num_keys] = slot->tts_isnull[num_keys + 1] = false;
+	old = MemoryContextSwitchTo(order->last_context);
+	order_form_values(order, (Entry *) order->last.data, order->last_keys,
+					  order->last_isnull, slot->tts_values, slot->tts_isnull);
+	MemoryContextSwitchTo(old);
 	ExecStoreVirtualTuple(slot);
 	tuplesort_puttupleslot(order->tuplesort, slot);
 
@@ -315,24 +369,19 @@ order_start_tuplesort(PeekOrder *order)
 	bool	   *nulls_first = palloc((num_keys + 1) * sizeof(bool));
 	bool		bounded = order->options.max_rows >= 0;
 
-	order->sort_desc = CreateTemplateTupleDesc(num_keys + 2);
 	for (int i = 0; i < num_keys; i++)
 	{
-		TupleDescInitEntry(order->sort_desc, i + 1, NULL,
-						   order->options.types[i], -1, 0);
 		attnos[i] = i + 1;
 		operators[i] = order->options.operators[i];
 		collations[i] = order->options.collations[i];
 		nulls_first[i] = order->options.nulls_first[i];
 	}
-	TupleDescInitEntry(order->sort_desc, num_keys + 1, NULL, BYTEAOID, -1, 0);
 	attnos[num_keys] = num_keys + 1;
 	operators[num_keys] = BYTEA_LESS_OPERATOR;
 	collations[num_keys] = InvalidOid;
 	nulls_first[num_keys] = false;
-	TupleDescInitEntry(order->sort_desc, num_keys + 2, NULL, INT8OID, -1, 0);
 
-	order->sort_slot = MakeSingleTupleTableSlot(order->sort_desc,
+	order->sort_slot = MakeSingleTupleTableSlot(order_desc(order),
 												&TTSOpsVirtual);
 	order->last_context = AllocSetContextCreate(order->context,
 												"peekstash order row",
@@ -477,26 +526,16 @@ order_next(PeekOrder *order)
 	else
 	{
 		int			num_keys = order->options.num_keys;
-		bytea	   *image;
-		Size		len;
-		Entry	   *entry;
+		Datum		image;
+		Datum		copies;
 		bool		isnull;
 
 		if (!tuplesort_gettupleslot(order->tuplesort, true, false,
 									order->sort_slot, NULL))
 			return NULL;
-		image = DatumGetByteaPP(slot_getattr(order->sort_slot, num_keys + 1,
-											 &isnull));
-		len = VARSIZE_ANY_EXHDR(image) + MINIMAL_TUPLE_DATA_OFFSET;
-		order->out.used = 0;
-		entry_buffer_reserve(&order->out, MAXALIGN(ENTRY_ROW_OFFSET + len));
-		entry = (Entry *) order->out.data;
-		entry->copies = DatumGetInt64(slot_getattr(order->sort_slot,
-												   num_keys + 2, &isnull));
-		entry->row.t_len = len;
-		memcpy((char *) &entry->row + MINIMAL_TUPLE_DATA_OFFSET,
-			   VARDATA_ANY(image), VARSIZE_ANY_EXHDR(image));
-		return entry;
+		image = slot_getattr(order->sort_slot, num_keys + 1, &isnull);
+		copies = slot_getattr(order->sort_slot, num_keys + 2, &isnull);
+		return order_form_entry(&order->out, image, DatumGetInt64(copies));
 	}
 }
 
@@ -513,4 +552,69 @@ order_end(PeekOrder *order)
 		tuplesort_end(order->tuplesort);
 	}
 	MemoryContextDelete(order->context);
+}
+
+/* Can what was put be moved?  Not once it has become a tuplesort. */
+bool
+order_can_move(const PeekOrder *order)
+{
+	return order->tuplesort == NULL;
+}
+
+/*
+ * Append all items to a buffer, each as an entry whose row has the returned
+ * number of columns, for order_import().
+ */
+int
+order_export(PeekOrder *order, EntryBuffer *buffer)
+{
+	int			natts = order->options.num_keys + 2;
+	Datum	   *values = palloc(natts * sizeof(Datum));
+	bool	   *nulls = palloc(natts * sizeof(bool));
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "peekstash order export",
+												  ALLOCSET_DEFAULT_SIZES);
+
+	Assert(order_can_move(order));
+	for (int64 i = 0; i < order->num_items; i++)
+	{
+		OrderItem  *item = &order->items[i];
+		MemoryContext old = MemoryContextSwitchTo(context);
+		MinimalTuple tuple;
+
+		CHECK_FOR_INTERRUPTS();
+		order_form_values(order, item->entry, item->keys, item->isnull,
+						  values, nulls);
+		tuple = heap_form_minimal_tuple(order_desc(order), values, nulls, 0);
+		MemoryContextSwitchTo(old);
+		entry_buffer_append_row(buffer, tuple);
+		MemoryContextReset(context);
+	}
+	MemoryContextDelete(context);
+	return natts;
+}
+
+/* Put an item that another process has exported. */
+void
+order_import(PeekOrder *order, const Entry *entry)
+{
+	int			natts = order->options.num_keys + 2;
+	Datum	   *values = palloc(natts * sizeof(Datum));
+	bool	   *nulls = palloc(natts * sizeof(bool));
+	HeapTupleData tuple;
+	EntryBuffer buffer;
+
+	/* a heap tuple that ends where the minimal tuple does */
+	tuple.t_len = entry->row.t_len + MINIMAL_TUPLE_OFFSET;
+	tuple.t_data = (HeapTupleHeader) ((char *) &entry->row -
+									  MINIMAL_TUPLE_OFFSET);
+	heap_deform_tuple(&tuple, order_desc(order), values, nulls);
+
+	entry_buffer_init(&buffer, CurrentMemoryContext);
+	order_put(order, order_form_entry(&buffer, values[natts - 2],
+									  DatumGetInt64(values[natts - 1])),
+			  values, nulls);
+	entry_buffer_free(&buffer);
+	pfree(values);
+	pfree(nulls);
 }

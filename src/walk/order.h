@@ -14,6 +14,7 @@
 #define PEEKSTASH_ORDER_H
 
 #include "peekstash.h"
+#include "row.h"
 
 typedef struct PeekOrder PeekOrder;
 
@@ -37,6 +38,9 @@ extern bool order_add_copy(PeekOrder *order, const Entry *entry,
 						   const Datum *keys, const bool *isnull);
 extern void order_sort(PeekOrder *order);
 extern const Entry *order_next(PeekOrder *order);
+extern bool order_can_move(const PeekOrder *order);
+extern int	order_export(PeekOrder *order, EntryBuffer *buffer);
+extern void order_import(PeekOrder *order, const Entry *entry);
 extern void order_end(PeekOrder *order);
 
 #endif							/* PEEKSTASH_ORDER_H */

@@ -20,6 +20,13 @@
  * fuel, too, but is no position: a budget must end somewhere in a million
  * absent keys, while the limit is about entries looked at.
  *
+ * A walk can move to another process, or be shared by several.  Then btree
+ * walks by a parallel-scan descriptor, which says which leaf page comes next,
+ * and the walk is left only where a leaf page has been read to its end: from
+ * there the descriptor says it all, without a descent or a key, whatever the
+ * types and whatever happens to the index meanwhile.  Where a walk cannot
+ * move, the index is scanned the plain way.
+ *
  * Copyright (c) 2026, the peekstash authors
  *
  * IDENTIFICATION
@@ -30,6 +37,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/nbtree.h"
 #include "access/relscan.h"
 #include "access/tableam.h"
 #include "catalog/pg_attribute.h"
@@ -42,6 +50,7 @@
 #include "utils/memutils.h"
 
 #include "walk/bounds.h"
+#include "walk/estimate.h"
 #include "walk/scan.h"
 
 #include "compat.h"
@@ -66,8 +75,10 @@ struct PeekScan
 	Snapshot	snapshot;
 	IndexScanDesc desc;			/* NULL unless WALKING */
 	ScanDirection direction;
-	bool		seeking;		/* is btree positioned on a seek? */
-	bool		seek_found;		/* has the current seek returned anything? */
+
+	bool		movable;		/* suspend for fuel only between leaf pages */
+	ParallelIndexScanDesc place;	/* of a walk that moves, or has moved */
+	PeekSharedTotals *shared;	/* NULL = nobody else walks */
 
 	EState	   *estate;			/* for expressions; holds all of them */
 	ExprContext *econtext;		/* reset with each position */
@@ -242,14 +253,34 @@ peek_scan_slot_is_row(const PeekScan *scan)
 static void
 scan_start(PeekScan *scan)
 {
+	Relation	heap = scan->arrangement->heap;
+	Relation	index = scan->arrangement->index;
+	int			num_keys = scan->bounds->num_scan_keys;
+
 	PEEK_STOP("scan-start");
 	scan_set_phase(scan, PHASE_WALKING);
-	scan->desc = index_beginscan(scan->arrangement->heap,
-								 scan->arrangement->index,
-								 scan->snapshot, NULL,
-								 scan->bounds->num_scan_keys, 0);
+	if (scan->movable)
+	{
+		scan->place = palloc(index_parallelscan_estimate(index, num_keys, 0,
+														 scan->snapshot));
+		index_parallelscan_initialize(heap, index, scan->snapshot,
+									  scan->place);
+	}
+	if (scan->place != NULL)
+		scan->desc = index_beginscan_parallel(heap, index, NULL, num_keys, 0,
+											  scan->place);
+	else
+		scan->desc = index_beginscan(heap, index, scan->snapshot, NULL,
+									 num_keys, 0);
 	/* the index tuples are wanted only if something is tested on them */
 	scan->desc->xs_want_itup = scan->bounds->num_tests > 0;
+
+	/* go on in the midst of a seek that has begun elsewhere */
+	if (scan->state->in_seek)
+	{
+		walk_bounds_seek(scan->bounds, scan->state->next_key - 1);
+		index_rescan(scan->desc, scan->bounds->scan_keys, num_keys, NULL, 0);
+	}
 }
 
 static void
@@ -271,21 +302,58 @@ scan_next_position(PeekScan *scan)
 {
 	ItemPointer tid;
 
-	if (!scan->seeking)
+	if (!scan->state->in_seek)
 	{
+		/* a list of keys is never shared: nobody else is in this seek */
+		if (scan->place != NULL)
+			index_parallelrescan(scan->desc);
 		walk_bounds_seek(scan->bounds, scan->state->next_key++);
 		index_rescan(scan->desc, scan->bounds->scan_keys,
 					 scan->bounds->num_scan_keys, NULL, 0);
-		scan->seeking = true;
-		scan->seek_found = false;
+		scan->state->in_seek = true;
+		scan->state->seek_found = false;
 	}
 
 	tid = index_getnext_tid(scan->desc, scan->direction);
 	if (tid == NULL)
-		scan->seeking = false;
+		scan->state->in_seek = false;
 	else
-		scan->seek_found = true;
+		scan->state->seek_found = true;
 	return tid;
+}
+
+/*
+ * May the walk be left here?  One that may move must be left between two leaf
+ * pages: where btree has returned the last item that it took from a page.  No
+ * function of the access method tells that, but these fields do, in all
+ * versions.
+ */
+static bool
+scan_may_pause(const PeekScan *scan)
+{
+	BTScanOpaque btree;
+
+	if (!scan->movable || !scan->state->in_seek)
+		return true;
+	btree = (BTScanOpaque) scan->desc->opaque;
+	if (!BTScanPosIsValid(btree->currPos))
+		return true;
+	return ScanDirectionIsForward(scan->direction) ?
+		btree->currPos.itemIndex >= btree->currPos.lastItem :
+		btree->currPos.itemIndex <= btree->currPos.firstItem;
+}
+
+/* One more position: count it, and compare with the limit. */
+static void
+scan_count_position(PeekScan *scan)
+{
+	int64		positions = ++scan->state->positions;
+
+	scan->state->fuel_spent++;
+	if (scan->shared != NULL)
+		positions = pg_atomic_add_fetch_u64(&scan->shared->positions, 1);
+	if (scan->max_positions > 0 && positions > scan->max_positions)
+		error_too_many_positions(scan->max_positions);
 }
 
 /*
@@ -381,23 +449,24 @@ peek_scan_step(PeekScan *scan, PeekCollection *collection, int64 fuel)
 			scan_stop(scan);
 			break;
 		}
-		if (fuel <= 0)
+		if (fuel <= 0 && scan_may_pause(scan))
 			return PEEK_SCAN_SUSPENDED_FUEL;
 
 		if (scan_next_position(scan) == NULL)
 		{
 			/* only an absent key of a list costs anything */
-			if (!scan->seek_found && scan->bounds->num_seeks > 1)
+			if (!state->seek_found && scan->bounds->num_seeks > 1)
+			{
 				fuel--;
+				state->fuel_spent++;
+			}
 			if (state->next_key >= scan->bounds->num_seeks)
 				scan_stop(scan);
 			continue;
 		}
 
 		fuel--;
-		state->positions++;
-		if (scan->max_positions > 0 && state->positions > scan->max_positions)
-			error_too_many_positions(scan->max_positions);
+		scan_count_position(scan);
 
 		ResetExprContext(scan->econtext);
 		if (!scan_fetch_row(scan))
@@ -437,4 +506,108 @@ peek_scan_end(PeekScan *scan)
 	ExecResetTupleTable(scan->estate->es_tupleTable, false);
 	scan->estate->es_tupleTable = NIL;
 	FreeExecutorState(scan->estate);
+}
+
+/*
+ * The walk may have to move: suspend it for fuel only where it can.  To be
+ * called before the first step.
+ */
+void
+peek_scan_make_movable(PeekScan *scan)
+{
+	Assert(scan->phase == PHASE_NOT_STARTED);
+	scan->movable = true;
+}
+
+/* The walk stays in this process after all. */
+void
+peek_scan_stay(PeekScan *scan)
+{
+	scan->movable = false;
+}
+
+/*
+ * Is it one walk from a beginning to an end?  Only such a one can be shared;
+ * a list of keys cannot.
+ */
+bool
+peek_scan_is_one_seek(const PeekScan *scan)
+{
+	return scan->bounds->num_seeks == 1 && !scan->bounds->matches_nothing;
+}
+
+/* About how many positions the whole walk has. */
+int64
+peek_scan_estimate(const PeekScan *scan)
+{
+	return estimate_positions(scan->arrangement, scan->request,
+							  scan->bounds->residual);
+}
+
+/* The size of what peek_scan_export() writes. */
+Size
+peek_scan_export_size(const PeekScan *scan, Snapshot snapshot)
+{
+	return index_parallelscan_estimate(scan->arrangement->index,
+									   scan->bounds->num_scan_keys, 0,
+									   snapshot);
+}
+
+/*
+ * Write where the walk stands, under another snapshot that sees the same
+ * rows.  The scan must have suspended for fuel, or not have been stepped; it
+ * must not be stepped any more.  Its state goes beside it, and says that it is
+ * in a seek if the place is to be used.
+ */
+void
+peek_scan_export(const PeekScan *scan, Snapshot snapshot, void *target)
+{
+	ParallelIndexScanDesc place = target;
+	Relation	index = scan->arrangement->index;
+
+	Assert(scan_may_pause(scan));
+	index_parallelscan_initialize(scan->arrangement->heap, index, snapshot,
+								  place);
+	if (scan->phase == PHASE_NOT_STARTED)
+	{
+		/* one walk begins with the descriptor, a list with its first key */
+		if (scan->bounds->num_seeks == 1)
+		{
+			scan->state->in_seek = true;
+			scan->state->next_key = 1;
+		}
+	}
+	else if (scan->state->in_seek)
+	{
+		/*
+		 * What btree keeps in it can be moved as it is while nobody waits for
+		 * it: it holds block numbers and no pointers.
+		 */
+		Size		size = index_parallelscan_estimate(index,
+													   scan->bounds->num_scan_keys,
+													   0, scan->snapshot) -
+			scan->place->ps_offset_am;
+
+		memcpy(OffsetToPointer(place, place->ps_offset_am),
+			   OffsetToPointer(scan->place, scan->place->ps_offset_am), size);
+	}
+}
+
+/*
+ * Go on where another process has been.  To be called before the first step,
+ * with the state that goes beside the place.
+ */
+void
+peek_scan_import(PeekScan *scan, void *source, PeekSharedTotals *shared)
+{
+	Assert(scan->phase == PHASE_NOT_STARTED);
+	scan->place = source;
+	scan->shared = shared;
+}
+
+/* The limit has been changed. */
+void
+peek_scan_set_max_positions(PeekScan *scan, int64 max_positions)
+{
+	scan->max_positions = max_positions;
 }

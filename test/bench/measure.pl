@@ -3,12 +3,11 @@
 # measure.pl
 #	  Measures peekstash against what one would use without it.
 #
-# Usage: measure.pl FILE [SECTION...]
-#	SECTION	walk, drain, pages, submit, download, small or memory; all unless
-#			named
+# Usage: measure.pl FILE [PART...]
 #
 # PGHOST, PGPORT, PGUSER and PGDATABASE name a server that has nothing else to
-# do, and in it the tables of tables.sql.  FILE gets the report, in Markdown.
+# do, and in it the tables of tables.sql.  FILE gets the report, in Markdown;
+# with names of parts (see the end) only of those.
 #
 # Machines are noisy, so no two times are compared that were not taken side by
 # side: each round measures everything once, one after the other, and a ratio
@@ -558,6 +557,7 @@ sub measure_memory
 		"COPY (SELECT peek_fetch(NULL::wide, 'handle')) TO STDOUT",
 		"COPY (SELECT peek(NULL::wide, 'wide_pkey', $options)) TO STDOUT",
 		"COPY (SELECT * FROM peek(NULL::wide, 'wide_pkey', $options)) TO STDOUT",
+		q{SELECT peek_query('SELECT * FROM wide ORDER BY id', NULL, '{"max_result_size": -1}')},
 		'COPY (SELECT * FROM wide ORDER BY id) TO STDOUT')
 	{
 		my $session = Session->new;
@@ -588,7 +588,7 @@ sub measure_memory
 			$mine ? sprintf('%.0f MB', $stored / $MB) : '',
 			sprintf('%.1f', $seconds),
 			$mine ? verdict($memory / 1024, 16) : '' ];
-		release_all($watcher) if $statement =~ /peek_fetch/;
+		release_all($watcher) if $statement =~ /peek_fetch|peek_query/;
 		$session->end;
 		$watcher->end;
 	}
@@ -806,15 +806,16 @@ sub submit
 	return $seconds;
 }
 
-sub measure_submit
+# Keeping an answer, by the statement that a function makes for a codec,
+# against the cursor and the table of the same query.
+sub measure_kept
 {
-	my ($session) = @_;
+	my ($session, $title, $make) = @_;
 	my $query = 'SELECT * FROM rows ORDER BY id';
-	my @answers = map { ([ $_, 'empty' ], [ $_, 'used' ]) } qw(lz4 none);
 	my %values = rounds(
 		# one after the other: what the first leaves, the second uses again
 		(map {
-			my $statement = submit_rows($_);
+			my $statement = $make->($_);
 
 			$_ => sub {
 				my $empty = submit($session, $statement, 1);
@@ -862,19 +863,45 @@ sub measure_submit
 		push @rows, \@row;
 	}
 
-	say_section('A million rows, kept',
+	say_section($title,
 		"Seconds of the statement, its commit included, until the client has",
 		"the handle.  \"Empty\" and\n\"used\" as above.");
 	say_statements(
-		'lz4' => submit_rows('lz4'),
-		'none' => submit_rows('none'),
+		'lz4' => $make->('lz4'),
+		'none' => $make->('none'),
 		'cursor' => "DECLARE c CURSOR WITH HOLD FOR $query; COMMIT",
 		'table' => "CREATE UNLOGGED TABLE x AS $query");
 	say_table(@rows);
 }
 
 
-# 7. The download client
+sub measure_submit
+{
+	my ($session) = @_;
+
+	measure_kept($session, 'A million rows, kept', \&submit_rows);
+}
+
+
+# 7. Queries
+
+sub query_rows
+{
+	my ($codec) = @_;
+
+	return q{SELECT peek_query('SELECT * FROM rows ORDER BY id', NULL, }
+		. qq{'{"stash_compression": "$codec"}')};
+}
+
+sub measure_query
+{
+	my ($session) = @_;
+
+	measure_kept($session, 'A million rows of a query, kept', \&query_rows);
+}
+
+
+# 8. The download client
 
 # Runs a program to its end, with its output in a file; returns the seconds and
 # the most memory it had, in kB.
@@ -980,32 +1007,33 @@ sub measure_download
 }
 
 
-my %sections = map { $_ => 1 } @ARGV[1 .. $#ARGV];
+# What can be measured, in the order of the report.
+my @parts = (
+	[ walk => 'walk and stash', \&measure_walk ],
+	[ drain => 'whole answers', \&measure_drain ],
+	[ pages => 'pages of a kept answer', \&measure_pages ],
+	[ submit => 'keeping an answer', \&measure_submit ],
+	[ query => 'keeping the answer of a query', \&measure_query ],
+	[ download => 'downloading', \&measure_download ],
+	[ small => 'small answers', \&measure_small ],
+	[ memory => 'memory', \&measure_memory ]);
 
-# All sections, if none is named.
-sub is_wanted
-{
-	my ($section, $title) = @_;
-
-	return 0 if %sections && !$sections{$section};
-	print "   $title\n";
-	return 1;
-}
-
-die "usage: $0 FILE [SECTION...]\n" if @ARGV < 1;
+my ($file, @wanted) = @ARGV;
+die "usage: $0 FILE [PART...]\n" if !defined $file;
 
 my $session = Session->new;
 
 describe_machine($session);
-measure_walk($session) if is_wanted('walk', 'walk and stash');
-measure_drain($session) if is_wanted('drain', 'whole answers');
-measure_pages($session) if is_wanted('pages', 'pages of a kept answer');
-measure_submit($session) if is_wanted('submit', 'keeping an answer');
-measure_download($session) if is_wanted('download', 'downloading');
-$session->end;
-measure_small() if is_wanted('small', 'small answers');
-measure_memory() if is_wanted('memory', 'memory');
+foreach my $part (@parts)
+{
+	my ($name, $what, $measure) = @$part;
 
-open my $out, '>', $ARGV[0] or die "$ARGV[0]: $!\n";
+	next if @wanted && !grep { $_ eq $name } @wanted;
+	print "   $what\n";
+	$measure->($session);
+}
+$session->end;
+
+open my $out, '>', $file or die "$file: $!\n";
 print $out @report;
-close $out or die "$ARGV[0]: $!\n";
+close $out or die "$file: $!\n";

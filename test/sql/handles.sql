@@ -381,7 +381,6 @@ SELECT error('SELECT peek_submit(''many_rows'', filter => ''1 / (59999 - k) < 9'
 SELECT error('SELECT * FROM peek_fetch(NULL::many_rows, h(24))');
 SELECT count(*) FROM peekstash.batch WHERE handle = h(24);
 SELECT error('SELECT peek_submit(NULL)');
-SELECT error('SELECT peek_submit(''t'', options => ''{"background": true}'')');
 SELECT error('SELECT peek_submit(''t'', options => ''{"background": "yes"}'')');
 SELECT error('SELECT peek_submit(''t'', options => ''{"handle": "x"}'')');
 SELECT error('SELECT peek_submit(''t'', options => ''{"handle": 1}'')');

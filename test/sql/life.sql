@@ -378,10 +378,10 @@ SELECT damage(50, format('UPDATE peekstash.batch SET payload = (SELECT payload F
 -- the outcome says something else
 SELECT damage(50, 'UPDATE peekstash.outcome SET num_rows = 99 WHERE %s');
 SELECT damage(50, 'UPDATE peekstash.outcome SET num_rows = 101 WHERE %s');
-SELECT damage(50, 'UPDATE peekstash.outcome SET worker_rows = ''{92}'', num_rows = 99 WHERE %s');
-SELECT damage(50, 'UPDATE peekstash.outcome SET worker_rows = ''{94}'', num_rows = 101 WHERE %s');
-SELECT damage(50, 'UPDATE peekstash.outcome SET worker_rows = ''{}'' WHERE %s');
-SELECT damage(50, 'UPDATE peekstash.outcome SET worker_rows = ''{46,47}'' WHERE %s');
+SELECT damage(50, 'UPDATE peekstash.outcome SET share_rows = ''{92}'', num_rows = 99 WHERE %s');
+SELECT damage(50, 'UPDATE peekstash.outcome SET share_rows = ''{94}'', num_rows = 101 WHERE %s');
+SELECT damage(50, 'UPDATE peekstash.outcome SET share_rows = ''{}'' WHERE %s');
+SELECT damage(50, 'UPDATE peekstash.outcome SET share_rows = ''{46,47}'' WHERE %s');
 SELECT damage(50, 'UPDATE peekstash.outcome SET tail_rows = NULL WHERE %s');
 SELECT damage(50, 'UPDATE peekstash.outcome SET tail_rows = NULL, tail_num_rows = 0 WHERE %s');
 SELECT damage(50, 'UPDATE peekstash.outcome SET tail_num_rows = 6, num_rows = 99 WHERE %s');

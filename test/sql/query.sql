@@ -225,6 +225,7 @@ SELECT test.error($$SELECT peek_query('SELECT b.k') FROM b$$);
 -- Options
 --
 SELECT test.error($$SELECT peek_query('SELECT 1', NULL, '{"background": true}')$$);
+SELECT driver, inline_reason FROM peek_status(peek_query('SELECT 1', NULL, '{"enable_offload": true}'));
 SELECT test.error($$SELECT peek_query('SELECT 1', NULL, '{"no_option": 1}')$$);
 SELECT test.error($$SELECT peek_query('SELECT 1', NULL, '{"ttl": "8d"}')$$);
 SELECT peek_query('SELECT id FROM a', NULL, o(10, '{"label": "a label", "ttl": 60}'));

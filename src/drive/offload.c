@@ -1,0 +1,559 @@
+/*-------------------------------------------------------------------------
+ *
+ * offload.c
+ *	  Handing a submitted walk over to background workers: the submitter's
+ *	  side.  worker.c is the other one.
+ *
+ * A walk is handed over once, between two leaf pages, with all that it has:
+ * its place in the index, its counters, the entries it holds, its request, its
+ * settings.  What it has stashed stays where it is, in the submitter's
+ * transaction, as share 0 of the answer.
+ *
+ *		submitter						worker
+ *		writes the segment
+ *		starts workers --------------->	attaches to slot and segment
+ *		waits							installs the snapshot, takes its locks
+ *			<------------------------	READY, or REFUSED
+ *		GO, or STAY ------------------>	walks, or leaves
+ *		may commit
+ *
+ * The submitter waits because its transaction is what holds the snapshot's
+ * xmin and the locks until the worker holds its own.  After GO nothing in the
+ * worker depends on it but the question whether it commits (registry.c).
+ *
+ * What is held, and what happens if the submitter throws or dies:
+ *
+ *		before a worker is registered	nothing is there
+ *		while it waits					the abort dooms the slot; workers see
+ *										that when they attach or wait, and
+ *										leave; the segment goes with the last
+ *		after GO						the abort dooms the slot: workers are
+ *										interrupted, and abort; what one has
+ *										committed is reclaimed
+ *
+ * Own rows.  A worker is not in our transaction: to it, what our transaction
+ * has written and not committed is the work of others.  If the snapshot does
+ * not say that our transaction is in progress, a worker takes it for aborted
+ * and writes that down in the rows, of any table it reads, where it destroys
+ * them.  The snapshot is ours, and does not list us.  So it is copied for the
+ * worker with our transaction ids in it.  And because a worker does not see
+ * our rows where we would, a walk is not handed over at all once the
+ * transaction has written anything before the submit.
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/drive/offload.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/nbtree.h"
+#include "access/relation.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_proc.h"
+#include "drive/answer.h"
+#include "drive/handover.h"
+#include "drive/quota.h"
+#include "drive/registry.h"
+#include "drive/transfer.h"
+#include "drive/xact.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/clauses.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "stash/stash.h"
+#include "stop.h"
+#include "storage/lmgr.h"
+#include "storage/shm_toc.h"
+#include "utils/acl.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/wait_event.h"
+#include "walk/estimate.h"
+#include "walk/scan.h"
+
+#include "compat.h"
+
+/* How often the submitter looks whether a worker has not even started. */
+#define START_WAIT_MS	100
+
+/*
+ * The gates by name, as inline_reason shows them, and what is said if
+ * something other than walking inline was asked for.
+ */
+static const struct
+{
+	const char *name;
+	const char *detail;
+}			gates[] =
+{
+	[GATE_OPEN] = {NULL, NULL},
+	[GATE_NOT_PRELOADED] = {"not_preloaded",
+	"The library \"peekstash\" is not in \"shared_preload_libraries\"."},
+	[GATE_SLOT] = {"slot",
+	"No slot for a submitted peek is free; see \"peekstash.slots\"."},
+	[GATE_TRANSACTION_ID] = {"transaction_id",
+	"The transaction has written something, which a worker would not see."},
+	[GATE_TABLE_LOCK] = {"table_lock",
+	"The transaction holds a lock for writing on the table."},
+	[GATE_SERIALIZABLE] = {"serializable",
+	"A worker cannot take part in a serializable transaction."},
+	[GATE_NEW_RELATION] = {"new_relation",
+	"The table, its index or the stash was created or rewritten in this transaction."},
+	[GATE_TEMPORARY] = {"temporary",
+	"A worker cannot read temporary tables."},
+	[GATE_PARALLEL_UNSAFE] = {"parallel_unsafe",
+	"A function that the walk calls is not marked PARALLEL SAFE."},
+	[GATE_SUBTRANSACTIONS] = {"subtransactions",
+	"The transaction has too many subtransactions."},
+	[GATE_ORPHANS] = {"orphans",
+	"What a restart has left in the stash has not been swept yet."},
+	[GATE_HANDLE] = {"handle",
+	"The handle replaces an answer that this transaction deletes."},
+	[GATE_SORT] = {"sort",
+	"The sort for \"order_by\" has gone to disk."},
+	[GATE_WORKER_SLOT] = {"worker_slot",
+	"No background worker is free; see \"max_worker_processes\"."},
+	[GATE_LOCK] = {"lock",
+	"A lock that another session holds or waits for keeps the worker out."},
+	[GATE_WORKER] = {"worker",
+	"The worker could not take over; the server log says why."},
+};
+
+const char *
+offload_gate_name(OffloadGate gate)
+{
+	return gates[gate].name;
+}
+
+const char *
+offload_gate_detail(OffloadGate gate)
+{
+	return gates[gate].detail;
+}
+
+/* Was it made, or given another file, in this transaction? */
+static bool
+relation_is_new(Relation relation)
+{
+	return relation->rd_createSubid != InvalidSubTransactionId ||
+		relation->rd_newRelfilelocatorSubid != InvalidSubTransactionId ||
+		relation->rd_firstRelfilelocatorSubid != InvalidSubTransactionId;
+}
+
+static bool
+stash_is_new(void)
+{
+	static const char *const tables[] = {"handle", "outcome", "batch"};
+	bool		result = false;
+
+	for (int i = 0; i < (int) lengthof(tables); i++)
+	{
+		Relation	table = relation_open(stash_table(tables[i]),
+										  AccessShareLock);
+
+		result |= relation_is_new(table);
+		relation_close(table, AccessShareLock);
+	}
+	return result;
+}
+
+/* Is everything that the walk calls marked PARALLEL SAFE? */
+static bool
+is_parallel_safe_walk(const Arrangement *arrangement,
+					  const PeekRequest *request)
+{
+	Query	   *query = makeNode(Query);
+	List	   *exprs = list_copy(request->quals);
+	Relation	index = arrangement->index;
+
+	for (int i = 0; i < request->num_sort_keys; i++)
+		exprs = lappend(exprs, request->sort_keys[i].expr);
+	exprs = list_concat(exprs, RelationGetIndexExpressions(index));
+	exprs = list_concat(exprs, RelationGetIndexPredicate(index));
+	query->commandType = CMD_SELECT;
+	query->jointree = makeFromExpr(NIL, (Node *) exprs);
+	if (max_parallel_hazard(query) != PROPARALLEL_SAFE)
+		return false;
+
+	/* what keys and bounds are compared with */
+	for (int i = 0; i < arrangement->num_columns; i++)
+	{
+		if (func_parallel(index_getprocid(index, i + 1, BTORDER_PROC)) !=
+			PROPARALLEL_SAFE)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * May this walk be handed over?  Told before it begins, as far as it can be.
+ * wrote_before says that the transaction had an id when the submit began,
+ * replaced_handle that an older answer under the handle is being deleted.
+ */
+OffloadGate
+offload_gate(const Arrangement *arrangement, const PeekRequest *request,
+			 int slot, bool wrote_before, bool replaced_handle)
+{
+	Relation	table = arrangement->heap;
+
+	if (!registry_is_shared())
+		return GATE_NOT_PRELOADED;
+	if (slot < 0)
+		return GATE_SLOT;
+	if (IsolationIsSerializable())
+		return GATE_SERIALIZABLE;
+	if (RelationUsesLocalBuffers(table))
+		return GATE_TEMPORARY;
+	if (!PEEK_SKIPPED("own-rows-gate"))
+	{
+		if (wrote_before)
+			return GATE_TRANSACTION_ID;
+		if (CheckRelationLockedByMe(table, RowExclusiveLock, true))
+			return GATE_TABLE_LOCK;
+	}
+	if (relation_is_new(table) || relation_is_new(arrangement->index) ||
+		stash_is_new())
+		return GATE_NEW_RELATION;
+	if (replaced_handle)
+		return GATE_HANDLE;
+	if (!quota_orphans_are_gone())
+		return GATE_ORPHANS;
+	if (!is_parallel_safe_walk(arrangement, request))
+		return GATE_PARALLEL_UNSAFE;
+	return GATE_OPEN;
+}
+
+/*
+ * A copy of a snapshot in which our own transaction is one of those in
+ * progress: its id, and those of its subtransactions, the committed ones, too.
+ * NULL if these are too many to be known.
+ */
+static Snapshot
+snapshot_for_worker(Snapshot snapshot)
+{
+	SnapshotData *copy = palloc(sizeof(SnapshotData));
+	TransactionId xid = GetTopTransactionIdIfAny();
+	int			nsubxids = MyProc->subxidStatus.count;
+
+	*copy = *snapshot;
+	if (!TransactionIdIsValid(xid) || PEEK_SKIPPED("own-rows-snapshot"))
+		return copy;
+	if (MyProc->subxidStatus.overflowed)
+		return NULL;
+
+	copy->xip = palloc((snapshot->xcnt + 1) * sizeof(TransactionId));
+	memcpy(copy->xip, snapshot->xip, snapshot->xcnt * sizeof(TransactionId));
+	copy->xip[copy->xcnt++] = xid;
+
+	/* where they have overflowed, the top id is looked up for each */
+	if (!copy->suboverflowed)
+	{
+		copy->subxip = palloc((snapshot->subxcnt + nsubxids) *
+							  sizeof(TransactionId) + 1);
+		memcpy(copy->subxip, snapshot->subxip,
+			   snapshot->subxcnt * sizeof(TransactionId));
+		memcpy(copy->subxip + copy->subxcnt, MyProc->subxids.xids,
+			   nsubxids * sizeof(TransactionId));
+		copy->subxcnt += nsubxids;
+	}
+
+	/* it is older than anything that anybody still running may not see */
+	if (TransactionIdPrecedes(xid, copy->xmin))
+		copy->xmin = xid;
+	return copy;
+}
+
+/* Bytes with their size before them. */
+static void *
+toc_put(shm_toc *toc, uint64 key, const void *data, Size size)
+{
+	char	   *place = shm_toc_allocate(toc, MAXALIGN(sizeof(Size)) + size);
+
+	*(Size *) place = size;
+	if (size > 0)
+		memcpy(place + MAXALIGN(sizeof(Size)), data, size);
+	shm_toc_insert(toc, key, place);
+	return place;
+}
+
+static void
+estimate_chunk(shm_toc_estimator *estimator, Size size)
+{
+	shm_toc_estimate_chunk(estimator, MAXALIGN(sizeof(Size)) + size);
+	shm_toc_estimate_keys(estimator, 1);
+}
+
+static Handover *
+handover_create(dsm_segment **segment, PeekAnswer *answer,
+				const Arrangement *arrangement, const PeekRequest *request,
+				const PeekKnobs *knobs, PeekScan *scan,
+				PeekCollection *collection, PeekScanState *state,
+				Snapshot snapshot)
+{
+	shm_toc_estimator estimator;
+	shm_toc    *toc;
+	Handover   *handover;
+	StringInfoData request_data;
+	Size		settings_size = EstimateGUCStateSpace();
+	Size		snapshot_size = EstimateSnapshotSpace(snapshot);
+	Size		place_size = peek_scan_export_size(scan, snapshot);
+	EntryBatch	held;
+	int			held_columns;
+	char	   *place;
+
+	initStringInfo(&request_data);
+	transfer_write_request(&request_data, request);
+	collection_export(collection, &held, &held_columns);
+
+	shm_toc_initialize_estimator(&estimator);
+	estimate_chunk(&estimator, sizeof(Handover));
+	estimate_chunk(&estimator, settings_size);
+	estimate_chunk(&estimator, snapshot_size);
+	estimate_chunk(&estimator, place_size);
+	estimate_chunk(&estimator, request_data.len);
+	estimate_chunk(&estimator, held.size);
+	*segment = dsm_create(shm_toc_estimate(&estimator), 0);
+	toc = shm_toc_create(HANDOVER_MAGIC, dsm_segment_address(*segment),
+						 shm_toc_estimate(&estimator));
+
+	toc_put(toc, HANDOVER_KEY_REQUEST, request_data.data, request_data.len);
+	toc_put(toc, HANDOVER_KEY_HELD, held.data, held.size);
+	pfree(request_data.data);
+	place = shm_toc_allocate(toc, settings_size);
+	SerializeGUCState(settings_size, place);
+	shm_toc_insert(toc, HANDOVER_KEY_SETTINGS, place);
+	place = shm_toc_allocate(toc, snapshot_size);
+	SerializeSnapshot(snapshot, place);
+	shm_toc_insert(toc, HANDOVER_KEY_SNAPSHOT, place);
+	place = shm_toc_allocate(toc, place_size);
+	peek_scan_export(scan, snapshot, place);
+	shm_toc_insert(toc, HANDOVER_KEY_PLACE, place);
+
+	handover = shm_toc_allocate(toc, sizeof(Handover));
+	memset(handover, 0, sizeof(Handover));
+	handover->handle = answer->handle;
+	handover->stash = answer->stash;
+	handover->slot = answer->slot;
+	handover->generation = registry_generation(answer->slot);
+	handover->database = MyDatabaseId;
+	GetUserIdAndSecContext(&handover->caller, &handover->sec_context);
+	handover->session_user = GetSessionUserId();
+	handover->session_is_superuser = superuser_arg(GetSessionUserId());
+	handover->table = RelationGetRelid(arrangement->heap);
+	handover->index = RelationGetRelid(arrangement->index);
+	handover->submitter = MyProc;
+	handover->transaction_start = GetCurrentTransactionStartTimestamp();
+	handover->statement_start = GetCurrentStatementStartTimestamp();
+	handover->knobs = *knobs;
+	handover->state = *state;
+	handover->in_place = state->in_seek;
+	handover->held_columns = held_columns;
+	handover->estimated_positions = answer->estimated_positions;
+	if (answer->upload != NULL)
+		handover->submitter_totals = *stash_upload_totals(answer->upload);
+	handover->stashed = answer->outcome.kind == PEEK_OUTCOME_STASHED;
+	handover->write_seconds = answer->counts.write_seconds;
+	handover->handed_over_at = GetCurrentTimestamp();
+	pg_atomic_init_u64(&handover->totals.positions, state->positions);
+	pg_atomic_init_u64(&handover->totals.answer_bytes, state->answer_bytes);
+	pg_atomic_init_u64(&handover->totals.rows, 0);
+	ConditionVariableInit(&handover->changed);
+	SpinLockInit(&handover->mutex);
+	handover->phase = HANDOVER_PREPARING;
+	for (int i = 0; i < MAX_WALK_WORKERS; i++)
+		handover->workers[i].left = true;
+	shm_toc_insert(toc, HANDOVER_KEY, handover);
+	return handover;
+}
+
+/* Start a worker; NULL if the server has none to spare. */
+static BackgroundWorkerHandle *
+start_worker(dsm_segment *segment, const Handover *handover, int number)
+{
+	BackgroundWorker worker = {0};
+	BackgroundWorkerHandle *handle;
+	WorkerStart start;
+
+	snprintf(worker.bgw_name, BGW_MAXLEN, "peekstash walk for PID %d",
+			 MyProcPid);
+	snprintf(worker.bgw_type, BGW_MAXLEN, "peekstash walk");
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
+		BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_ConsistentState;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	snprintf(worker.bgw_library_name, sizeof(worker.bgw_library_name),
+			 "peekstash");
+	snprintf(worker.bgw_function_name, BGW_MAXLEN, "peekstash_worker_main");
+	worker.bgw_main_arg = UInt32GetDatum(dsm_segment_handle(segment));
+	worker.bgw_notify_pid = MyProcPid;
+	start.slot = handover->slot;
+	start.generation = handover->generation;
+	start.number = number;
+	StaticAssertStmt(sizeof(start) <= BGW_EXTRALEN,
+					 "a worker is started with too much");
+	memcpy(worker.bgw_extra, &start, sizeof(start));
+	return RegisterDynamicBackgroundWorker(&worker, &handle) ? handle : NULL;
+}
+
+/* Has every worker said whether it can walk?  Counts those who can. */
+static bool
+workers_have_answered(Handover *handover, int num_started, int *num_ready,
+					  OffloadGate *refusal)
+{
+	bool		result = true;
+
+	*num_ready = 0;
+	SpinLockAcquire(&handover->mutex);
+	for (int i = 0; i < num_started; i++)
+	{
+		WorkerResult *worker = &handover->workers[i];
+
+		if (worker->left || worker->state == WORKER_REFUSED)
+			*refusal = worker->refusal != GATE_OPEN ?
+				worker->refusal : GATE_WORKER;
+		else if (worker->state == WORKER_READY)
+			(*num_ready)++;
+		else
+			result = false;
+	}
+	SpinLockRelease(&handover->mutex);
+	return result;
+}
+
+/* A worker that has ended without a word has left. */
+static void
+look_for_stopped(Handover *handover, BackgroundWorkerHandle **handles,
+				 int num_started)
+{
+	for (int i = 0; i < num_started; i++)
+	{
+		pid_t		pid;
+
+		if (GetBackgroundWorkerPid(handles[i], &pid) != BGWH_STOPPED)
+			continue;
+		SpinLockAcquire(&handover->mutex);
+		handover->workers[i].left = true;
+		SpinLockRelease(&handover->mutex);
+	}
+}
+
+/* Wait until all have answered; returns how many can walk. */
+static int
+wait_for_workers(Handover *handover, BackgroundWorkerHandle **handles,
+				 int num_started, OffloadGate *refusal)
+{
+	int			num_ready;
+
+	ConditionVariablePrepareToSleep(&handover->changed);
+	while (!workers_have_answered(handover, num_started, &num_ready, refusal))
+	{
+		(void) ConditionVariableTimedSleep(&handover->changed, START_WAIT_MS,
+										   PG_WAIT_EXTENSION);
+		look_for_stopped(handover, handles, num_started);
+	}
+	ConditionVariableCancelSleep();
+	return num_ready;
+}
+
+/* Tell the workers how it goes on. */
+static void
+handover_decide(Handover *handover, int num_started, int num_ready)
+{
+	SpinLockAcquire(&handover->mutex);
+	if (num_ready > 0)
+	{
+		handover->finisher = -1;
+		handover->num_workers = num_ready;
+		for (int i = 0; i < num_started && handover->finisher < 0; i++)
+		{
+			if (handover->workers[i].state == WORKER_READY)
+				handover->finisher = i;
+		}
+		handover->phase = HANDOVER_GO;
+	}
+	else
+		handover->phase = HANDOVER_STAY;
+	SpinLockRelease(&handover->mutex);
+	ConditionVariableBroadcast(&handover->changed);
+}
+
+/*
+ * Hand a walk over.  The scan has suspended for fuel, or has not begun.
+ * Returns GATE_OPEN if workers go on with it; then the caller must not step it
+ * any more.  Else the walk stays where it was, and can go on.
+ */
+OffloadGate
+offload_walk(PeekAnswer *answer, Arrangement *arrangement,
+			 const PeekRequest *request, const PeekKnobs *knobs,
+			 PeekScan *scan, PeekCollection *collection,
+			 PeekScanState *state, Snapshot snapshot, double seconds)
+{
+	BackgroundWorkerHandle *handles[MAX_WALK_WORKERS];
+	OffloadGate refusal = GATE_WORKER_SLOT;
+	Snapshot	copy;
+	dsm_segment *segment;
+	Handover   *handover;
+	int			num_wanted = 1;
+	int			num_started = 0;
+	int			num_ready = 0;
+
+	if (!collection_can_move(collection))
+		return GATE_SORT;
+	copy = snapshot_for_worker(snapshot);
+	if (copy == NULL)
+		return GATE_SUBTRANSACTIONS;
+
+	/* an order, and a list of keys, want one walk */
+	if (request->num_sort_keys == 0 && peek_scan_is_one_seek(scan))
+		num_wanted = knobs_workers(knobs);
+
+	PEEK_STOP("handover");
+	answer->estimated_positions = peek_scan_estimate(scan);
+	handover = handover_create(&segment, answer, arrangement, request, knobs,
+							   scan, collection, state, copy);
+	handover->walk_seconds = seconds - answer->counts.write_seconds;
+	registry_offload(answer->slot, num_wanted, answer->estimated_positions);
+	xact_slot_set_offloaded(answer->slot, true);
+
+	while (num_started < num_wanted)
+	{
+		SpinLockAcquire(&handover->mutex);
+		handover->workers[num_started].left = false;
+		SpinLockRelease(&handover->mutex);
+		handles[num_started] = start_worker(segment, handover, num_started);
+		if (handles[num_started] == NULL)
+		{
+			SpinLockAcquire(&handover->mutex);
+			handover->workers[num_started].left = true;
+			SpinLockRelease(&handover->mutex);
+			break;
+		}
+		num_started++;
+	}
+	if (num_started > 0)
+		num_ready = wait_for_workers(handover, handles, num_started, &refusal);
+
+	PEEK_STOP("handover-decide");
+	if (num_ready > 0)
+	{
+		registry_offload(answer->slot, num_ready,
+						 answer->estimated_positions);
+		registry_set_state(answer->slot, PEEK_QUEUED);
+	}
+	else
+	{
+		registry_stay(answer->slot);
+		xact_slot_set_offloaded(answer->slot, false);
+	}
+	handover_decide(handover, num_started, num_ready);
+	dsm_detach(segment);
+	return num_ready > 0 ? GATE_OPEN : refusal;
+}

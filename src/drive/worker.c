@@ -1,0 +1,879 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker.c
+ *	  Going on with a walk that was handed over: the worker's side.
+ *
+ * A worker is a background worker that belongs to nobody's transaction.  It
+ * connects as no role, because a role may not be allowed to log in, and
+ * becomes the caller before any code of a user's runs: with the caller's
+ * settings and times, under the submitter's snapshot, in a security context
+ * that does not let that code become anybody else.
+ *
+ * All of its locks are taken without waiting: the submitter waits for it, and
+ * the two share no lock group, so a wait could be a deadlock that nobody sees.
+ * What functions of a filter lock later is bound by lock_timeout for the same
+ * reason.
+ *
+ * With one worker, or of several the first, it is the finisher, who writes the
+ * outcome.  The others write their batches only:
+ *
+ *		finisher					other
+ *		walks						walks
+ *		gives its permit back		gives its permit back
+ *		its rest is the tail		its rest is a last batch
+ *		waits until all have walked	WALKED, waits
+ *		COMMIT ------------------->	commits, COMMITTED, ends
+ *		waits for that
+ *		writes the outcome, commits
+ *
+ * Whoever fails says how (the worst is kept) and leaves; the finisher then
+ * writes that as the outcome, in a transaction of its own, and deletes what
+ * others may have committed.
+ *
+ * What is held, and what happens if a worker throws, is ended or dies:
+ *
+ *		attached to the slot	worker_before_exit() detaches, after the abort
+ *		permit, or a wait		given back there, too
+ *		batches					rows of its transaction: gone
+ *		batches, committed		the finisher, or reclaim, deletes them
+ *		nothing written			the slot says that it died; reclaim writes
+ *								the outcome once the submitter has committed
+ *		killed, server crash	shared memory and the stash begin anew
+ *
+ * Copyright (c) 2026, the peekstash authors
+ *
+ * IDENTIFICATION
+ *	  src/drive/worker.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "drive/answer.h"
+#include "drive/handover.h"
+#include "drive/permits.h"
+#include "drive/quota.h"
+#include "drive/registry.h"
+#include "drive/transfer.h"
+#include "drive/xact.h"
+#include "errors.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "row.h"
+#include "stash/stash.h"
+#include "stop.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "storage/shm_toc.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/wait_event.h"
+#include "walk/scan.h"
+
+#include "compat.h"
+
+/* How often a worker that waits looks around, even if not woken. */
+#define WAIT_MS	1000
+
+/* For locks that functions of a filter ask for, unless set lower. */
+#define LOCK_TIMEOUT_MS	10000
+
+#define WORKER_ENDED	"a worker of the peek ended before its walk"
+
+pg_noreturn PGDLLEXPORT void peekstash_worker_main(Datum arg);
+
+/* There is one walk in the life of a worker. */
+static WorkerStart me;
+static shm_toc *toc;
+static Handover *handover = NULL;	/* NULL = not attached */
+static bool has_ended = false;	/* its end is known: no need for last words */
+static bool counts_walk = false;	/* stat_walk_begin() has been called */
+static Oid	nobody;				/* whom it has connected as */
+
+static int
+my_place(void)
+{
+	return me.slot * MAX_WALK_WORKERS + me.number;
+}
+
+static WorkerResult *
+my_result(void)
+{
+	return &handover->workers[me.number];
+}
+
+static bool
+is_finisher(void)
+{
+	return handover->finisher == me.number;
+}
+
+static HandoverPhase
+handover_phase(void)
+{
+	HandoverPhase phase;
+
+	SpinLockAcquire(&handover->mutex);
+	phase = handover->phase;
+	SpinLockRelease(&handover->mutex);
+	return phase;
+}
+
+/* All have walked: let them commit, unless something has failed meanwhile. */
+static void
+handover_allow_commit(void)
+{
+	SpinLockAcquire(&handover->mutex);
+	if (handover->phase == HANDOVER_GO)
+		handover->phase = HANDOVER_COMMIT;
+	SpinLockRelease(&handover->mutex);
+	ConditionVariableBroadcast(&handover->changed);
+}
+
+static void
+set_my_state(WorkerState state)
+{
+	SpinLockAcquire(&handover->mutex);
+	my_result()->state = state;
+	SpinLockRelease(&handover->mutex);
+	ConditionVariableBroadcast(&handover->changed);
+}
+
+/* Sleep until something has changed, or for a while. */
+static void
+handover_sleep(void)
+{
+	(void) ConditionVariableTimedSleep(&handover->changed, WAIT_MS,
+									   PG_WAIT_EXTENSION);
+}
+
+/*
+ * The last words, spoken after the transaction has been aborted, while shared
+ * memory is still there.
+ */
+static void
+worker_before_exit(int code, Datum arg)
+{
+	bool		last_words = !has_ended && handover != NULL &&
+		handover->phase >= HANDOVER_GO;
+
+	permit_release(my_place());
+	if (handover != NULL)
+	{
+		SpinLockAcquire(&handover->mutex);
+		my_result()->left = true;
+		if (last_words)
+			handover->phase = HANDOVER_ABORT;
+		if (last_words && handover->verdict < VERDICT_ERROR)
+		{
+			handover->verdict = VERDICT_ERROR;
+			strcpy(handover->sqlstate, "57P01");
+			strcpy(handover->message, WORKER_ENDED);
+			handover->detail[0] = '\0';
+		}
+		SpinLockRelease(&handover->mutex);
+		ConditionVariableBroadcast(&handover->changed);
+	}
+	registry_detach(me.slot, me.number,
+					last_words && is_finisher() ? "57P01" : NULL);
+}
+
+/* Throw if nobody wants the walk any more, or it has failed elsewhere. */
+static void
+check_wanted(void *arg)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	if (handover_phase() == HANDOVER_ABORT ||
+		registry_cancel_requested(me.slot) || registry_is_doomed(me.slot))
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("canceling peek due to user request")));
+}
+
+/* Take over the submitter's settings.  They come with their sources. */
+static void
+take_settings(void)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	XactReadOnly = false;
+	RestoreGUCState(shm_toc_lookup(toc, HANDOVER_KEY_SETTINGS, false));
+	CommitTransactionCommand();
+
+	if (LockTimeout == 0 || LockTimeout > LOCK_TIMEOUT_MS)
+		SetConfigOption("lock_timeout", psprintf("%d", LOCK_TIMEOUT_MS),
+						PGC_USERSET, PGC_S_SESSION);
+}
+
+/*
+ * Begin a transaction that can write and waits for nobody's snapshot, whatever
+ * the database or the submitter has been set to.
+ */
+static void
+begin_transaction(void)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	XactIsoLevel = XACT_READ_COMMITTED;
+	XactReadOnly = false;
+	XactDeferrable = false;
+}
+
+/*
+ * now() and the like shall be the submitter's.  The function that sets them is
+ * meant for workers of a parallel query, and insists on being called in one.
+ */
+static void
+take_timestamps(void)
+{
+	int			number = ParallelWorkerNumber;
+
+	ParallelWorkerNumber = 0;
+	SetParallelStartTimestamps(handover->transaction_start,
+							   handover->statement_start);
+	ParallelWorkerNumber = number;
+}
+
+/* Install the snapshot: from here on its rows are safe from vacuum. */
+static Snapshot
+take_snapshot(void)
+{
+	Snapshot	snapshot = RestoreSnapshot(shm_toc_lookup(toc,
+														  HANDOVER_KEY_SNAPSHOT,
+														  false));
+
+	RestoreTransactionSnapshot(snapshot, handover->submitter);
+	snapshot = RegisterSnapshot(snapshot);
+	PushActiveSnapshot(snapshot);
+	return snapshot;
+}
+
+/* All locks of the walk, or a refusal. */
+static bool
+take_locks(void)
+{
+	static const char *const tables[] = {"outcome", "batch"};
+
+	if (!ConditionalLockRelationOid(handover->table, AccessShareLock) ||
+		!ConditionalLockRelationOid(handover->index, AccessShareLock))
+		return false;
+	for (int i = 0; i < (int) lengthof(tables); i++)
+	{
+		Oid			table = stash_table(tables[i]);
+
+		if (!OidIsValid(table) ||
+			!ConditionalLockRelationOid(table, RowExclusiveLock))
+			return false;
+	}
+	return true;
+}
+
+/* Say no, and leave the walk to the submitter. */
+static void
+refuse(OffloadGate gate)
+{
+	SpinLockAcquire(&handover->mutex);
+	my_result()->refusal = gate;
+	my_result()->state = WORKER_REFUSED;
+	SpinLockRelease(&handover->mutex);
+	ConditionVariableBroadcast(&handover->changed);
+}
+
+/* Wait for the submitter's word; false if it walks itself, or is gone. */
+static bool
+wait_for_go(void)
+{
+	HandoverPhase phase;
+
+	ConditionVariablePrepareToSleep(&handover->changed);
+	while ((phase = handover_phase()) == HANDOVER_PREPARING)
+	{
+		if (registry_is_doomed(me.slot))
+			break;
+		handover_sleep();
+	}
+	ConditionVariableCancelSleep();
+	return phase >= HANDOVER_GO;
+}
+
+/* Have all others come so far, or left?  false with *lost: one is gone. */
+static bool
+others_are(WorkerState state, bool *lost)
+{
+	bool		result = true;
+
+	*lost = false;
+	SpinLockAcquire(&handover->mutex);
+	for (int i = 0; i < MAX_WALK_WORKERS; i++)
+	{
+		WorkerResult *worker = &handover->workers[i];
+
+		if (i == me.number || worker->state < WORKER_READY ||
+			worker->state >= state)
+			continue;
+		if (worker->left)
+			*lost = true;
+		else
+			result = false;
+	}
+	SpinLockRelease(&handover->mutex);
+	return result;
+}
+
+/* The finisher waits for the others. */
+static void
+wait_for_others(WorkerState state)
+{
+	bool		lost;
+
+	ConditionVariablePrepareToSleep(&handover->changed);
+	while (!others_are(state, &lost) && !lost)
+	{
+		check_wanted(NULL);
+		handover_sleep();
+	}
+	ConditionVariableCancelSleep();
+	check_wanted(NULL);
+	if (lost)
+		ereport(ERROR,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg(WORKER_ENDED)));
+}
+
+/* Tell the others what this worker has come to. */
+static void
+publish_result(const PeekAnswer *answer, const PeekScanState *state)
+{
+	WorkerResult *result = my_result();
+
+	SpinLockAcquire(&handover->mutex);
+	result->stashed = answer->outcome.kind == PEEK_OUTCOME_STASHED;
+	result->totals = answer->totals;
+	result->positions = state->positions;
+	result->num_rows = state->num_rows;
+	result->answer_bytes = state->answer_bytes;
+	result->write_seconds = answer->counts.write_seconds;
+	SpinLockRelease(&handover->mutex);
+}
+
+/* Add up what all have come to; the finisher's own is in the answer. */
+static void
+add_up(PeekAnswer *answer)
+{
+	UploadTotals *others = &answer->others;
+
+	*others = handover->submitter_totals;
+	answer->share_rows[0] = handover->submitter_totals.num_rows;
+	for (int i = 0; i < MAX_WALK_WORKERS; i++)
+	{
+		WorkerResult *worker = &handover->workers[i];
+
+		if (worker->state < WORKER_READY)
+			continue;
+		answer->num_shares = i + 1;
+		if (i == me.number)
+			continue;
+		others->num_batches += worker->totals.num_batches;
+		others->num_rows += worker->totals.num_rows;
+		others->answer_bytes += worker->totals.answer_bytes;
+		others->stored_bytes += worker->totals.stored_bytes;
+		answer->share_rows[i + 1] = worker->totals.num_rows;
+		answer->outcome.positions += worker->positions;
+		answer->outcome.num_rows += worker->num_rows;
+		answer->outcome.answer_bytes += worker->answer_bytes;
+		answer->counts.write_seconds += worker->write_seconds;
+		if (worker->stashed)
+			answer->outcome.kind = PEEK_OUTCOME_STASHED;
+	}
+	if (answer->outcome.kind == PEEK_OUTCOME_STASHED &&
+		answer->stash_reason == NULL && handover->num_workers > 1 &&
+		answer->outcome.answer_bytes <= handover->knobs.stash_threshold)
+		answer->stash_reason = "workers";
+}
+
+/* Take what the submitter held. */
+static void
+take_held(PeekCollection *collection)
+{
+	char	   *place = shm_toc_lookup(toc, HANDOVER_KEY_HELD, false);
+	char	   *next = place + MAXALIGN(sizeof(Size));
+	char	   *end = next + *(Size *) place;
+
+	while (next < end)
+	{
+		CHECK_FOR_INTERRUPTS();
+		collection_import(collection, (Entry *) next);
+		next += entry_size((Entry *) next);
+	}
+}
+
+/* Walk, with a permit.  What was found is in answer and collection then. */
+static PeekCollection *
+walk(PeekAnswer *answer, Arrangement *arrangement, const PeekRequest *request,
+	 PeekKnobs *knobs, Snapshot snapshot, PeekScanState *state)
+{
+	PeekScan   *scan;
+	CollectionOptions options;
+	PeekCollection *collection;
+	PeekScanResult result;
+	PeekSharedTotals *shared = handover->num_workers > 1 ?
+		&handover->totals : NULL;
+
+	scan = peek_scan_begin(arrangement, request, snapshot,
+						   knobs->row_iteration_limit, state);
+	if (handover->in_place)
+		peek_scan_import(scan, shm_toc_lookup(toc, HANDOVER_KEY_PLACE, false),
+						 shared);
+
+	answer_collection_options(answer, knobs, &options);
+	options.slot_is_row = peek_scan_slot_is_row(scan);
+	options.order = peek_scan_order(scan);
+	options.shared = shared;
+	collection = collection_create(&options, state);
+	if (is_finisher())
+		take_held(collection);
+
+	do
+	{
+		EntryBatch	batch;
+		bool		reloads = ConfigReloadPending;
+
+		check_wanted(NULL);
+		if (reloads)
+		{
+			knobs_follow(knobs);
+			peek_scan_set_max_positions(scan, knobs->row_iteration_limit);
+			collection_set_cap(collection, knobs_max_result_bytes(knobs));
+		}
+		result = peek_scan_step(scan, collection, knobs->yield_granularity);
+		if (result == PEEK_SCAN_SUSPENDED_BATCH)
+		{
+			if (!collection_take(collection, &batch))
+				elog(ERROR, "peek scan announced a batch that is not there");
+			answer_batch(answer, &batch, knobs);
+		}
+		answer_report(answer, state, result == PEEK_SCAN_FINISHED);
+	} while (result != PEEK_SCAN_FINISHED);
+
+	PEEK_STOP("walk-end");
+	peek_scan_end(scan);
+	return collection;
+}
+
+/* Commit as nobody, as the transaction began. */
+static void
+commit(void)
+{
+	PopActiveSnapshot();
+	SetUserIdAndSecContext(nobody, 0);
+	CommitTransactionCommand();
+}
+
+/* The part of a worker that is not the finisher, after its walk. */
+static void
+finish_share(PeekAnswer *answer, PeekCollection *collection,
+			 const PeekScanState *state, const PeekKnobs *knobs)
+{
+	answer_complete_share(answer, collection, knobs);
+	publish_result(answer, state);
+	set_my_state(WORKER_WALKED);
+
+	ConditionVariablePrepareToSleep(&handover->changed);
+	while (handover_phase() != HANDOVER_COMMIT)
+	{
+		check_wanted(NULL);
+		handover_sleep();
+	}
+	ConditionVariableCancelSleep();
+
+	PEEK_STOP("share-commit");
+	registry_committing(me.slot);
+	commit();
+	has_ended = true;
+	set_my_state(WORKER_COMMITTED);
+}
+
+/* The finisher's part after its walk: the outcome. */
+static void
+finish_answer(PeekAnswer *answer, PeekCollection *collection,
+			  const PeekScanState *state, const PeekKnobs *knobs)
+{
+	answer_complete(answer, collection, state, knobs);
+	publish_result(answer, state);
+	wait_for_others(WORKER_WALKED);
+	if (handover->num_workers > 1)
+	{
+		PEEK_STOP("finisher-commit");
+		handover_allow_commit();
+		wait_for_others(WORKER_COMMITTED);
+	}
+
+	add_up(answer);
+	answer_store_outcome(answer, knobs);
+	PEEK_STOP("worker-commit");
+	check_wanted(NULL);
+	registry_committing(me.slot);
+	commit();
+
+	has_ended = true;
+	registry_has_outcome(me.slot);
+	registry_set_state(me.slot, PEEK_DONE);
+}
+
+/* Everything up to READY.  False: the submitter has to walk itself. */
+static bool
+prepare(Snapshot *snapshot, Arrangement **arrangement, PeekRequest **request)
+{
+	char	   *place;
+
+	begin_transaction();
+	take_timestamps();
+	xact_register();
+	*snapshot = take_snapshot();
+	nobody = GetUserId();
+	SetSessionAuthorization(handover->session_user,
+							handover->session_is_superuser);
+	SetUserIdAndSecContext(handover->caller, handover->sec_context |
+						   SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_RESTRICTED_OPERATION);
+	if (!take_locks())
+	{
+		refuse(GATE_LOCK);
+		return false;
+	}
+	PEEK_STOP("worker-ready");
+
+	place = shm_toc_lookup(toc, HANDOVER_KEY_REQUEST, false);
+	*request = transfer_read_request(place + MAXALIGN(sizeof(Size)),
+									 *(Size *) place);
+	*arrangement = arrangement_open(handover->index);
+	arrangement_check_select(*arrangement, (*request)->used_columns);
+	set_my_state(WORKER_READY);
+	return true;
+}
+
+/* Run the walk, up to the commit. */
+static void
+run(PeekAnswer *answer, PeekScanState *state, Snapshot snapshot,
+	Arrangement *arrangement, const PeekRequest *request, PeekKnobs *knobs)
+{
+	PeekCollection *collection;
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	PEEK_STOP("permit-wait");
+	permit_acquire(my_place(), check_wanted, NULL);
+	registry_set_state(me.slot, PEEK_RUNNING);
+	if (is_finisher())
+	{
+		PeekCounts	counts = {0};
+
+		/* at once: however the walk ends, it has been admitted */
+		counts.queue_seconds = seconds_since(start);
+		counts.observed = STAT_OBSERVED(PHASE_QUEUE);
+		stat_count(&counts);
+		stat_walk_begin();
+		counts_walk = true;
+	}
+
+	INSTR_TIME_SET_CURRENT(start);
+	collection = walk(answer, arrangement, request, knobs, snapshot, state);
+	arrangement_close(arrangement);
+	UnregisterSnapshot(snapshot);
+	permit_release(my_place());
+
+	if (is_finisher())
+	{
+		finish_answer(answer, collection, state, knobs);
+		counts_walk = false;
+		stat_walk_end();
+		answer->counts.write_seconds += handover->write_seconds;
+		answer_count(answer, seconds_since(start) + handover->walk_seconds +
+					 handover->write_seconds);
+	}
+	else
+		finish_share(answer, collection, state, knobs);
+}
+
+/* What an error means for the peek. */
+static WalkVerdict
+verdict_of(const ErrorData *error)
+{
+	/* limits are the peek's own; one of the stash's is an error */
+	if (error->sqlerrcode == ERRCODE_CONFIGURATION_LIMIT_EXCEEDED &&
+		error_last_limit() >= 0)
+		return VERDICT_LIMIT;
+	if (error->sqlerrcode != ERRCODE_QUERY_CANCELED)
+		return VERDICT_ERROR;
+
+	/* interrupted because of what somebody else has said already? */
+	if (handover_phase() == HANDOVER_ABORT &&
+		!registry_cancel_requested(me.slot) && !registry_is_doomed(me.slot))
+		return VERDICT_NONE;
+	return VERDICT_CANCELLED;
+}
+
+/* Copy a text, or nothing, as far as there is room for whole characters. */
+static void
+clip(char *to, const char *text)
+{
+	int			len = text == NULL ? 0 :
+		pg_mbcliplen(text, strlen(text), HANDOVER_TEXT - 1);
+
+	if (len > 0)
+		memcpy(to, text, len);
+	to[len] = '\0';
+}
+
+/* Say how this worker has failed, unless that is known to be worse. */
+static void
+pronounce(const ErrorData *error)
+{
+	WalkVerdict verdict = verdict_of(error);
+	int64		limit = error_last_limit();
+	char		message[HANDOVER_TEXT];
+	char		detail[HANDOVER_TEXT];
+
+	clip(message, error->message);
+	clip(detail, error->detail);
+	SpinLockAcquire(&handover->mutex);
+	if (verdict > handover->verdict ||
+		(verdict == VERDICT_LIMIT && handover->verdict == VERDICT_LIMIT &&
+		 limit < handover->limit))
+	{
+		handover->verdict = verdict;
+		handover->limit = limit;
+		strcpy(handover->sqlstate, unpack_sql_state(error->sqlerrcode));
+		strcpy(handover->message, message);
+		strcpy(handover->detail, detail);
+	}
+	handover->phase = HANDOVER_ABORT;
+	SpinLockRelease(&handover->mutex);
+	ConditionVariableBroadcast(&handover->changed);
+	registry_interrupt_others(me.slot);
+}
+
+
+/* Write how the peek has failed, and delete what may be there of it. */
+static void
+store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
+{
+	OutcomeRow	row = {0};
+	int64		share = 0;
+	int64		deleted;
+	int64		stored = handover->submitter_totals.stored_bytes;
+
+	for (int i = 0; i < MAX_WALK_WORKERS; i++)
+	{
+		if (handover->workers[i].state == WORKER_COMMITTED)
+			stored += handover->workers[i].totals.stored_bytes;
+	}
+
+	begin_transaction();
+	xact_register();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	(void) handle_reclaim(&handover->handle, &deleted);
+	quota_freed(handover->session_user, 0, deleted, NULL);
+
+	row.handle = handover->handle;
+	row.stash = handover->stash;
+	row.state = peek_state_name(cancelled ? PEEK_CANCELLED : PEEK_FAILED);
+	row.positions = positions;
+	row.stored_bytes = Max(stored - deleted, 0);
+	row.num_shares = 1;
+	row.share_rows = &share;
+	row.num_workers = handover->num_workers;
+	row.estimated_positions = handover->estimated_positions;
+	row.finished_at = GetCurrentTimestamp();
+	row.expires_at = TimestampTzPlusMilliseconds(row.finished_at,
+												 (int64) knobs->ttl * 1000);
+	row.sqlstate = handover->sqlstate;
+	row.error = handover->message;
+	row.detail = handover->detail[0] != '\0' ? handover->detail : NULL;
+	PEEK_STOP("failure-insert");
+	outcome_insert(&row, false);
+	answer_notify(knobs, &row.handle, row.state);
+	registry_committing(me.slot);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	registry_has_outcome(me.slot);
+}
+
+/*
+ * The finisher has failed, or another worker has: when all have left, it is
+ * known how.  The transaction has been aborted.
+ */
+static void
+finish_failure(const PeekScanState *state, const PeekKnobs *knobs,
+			   double seconds)
+{
+	int64		positions = state->positions;
+	bool		cancelled;
+	bool		lost;
+
+	/* whoever asks to stop now has been heard; SIGTERM still ends us */
+	pqsignal(SIGINT, SIG_IGN);
+	QueryCancelPending = false;
+
+	ConditionVariablePrepareToSleep(&handover->changed);
+	while (!others_are(WORKER_COMMITTED, &lost))
+		handover_sleep();
+	ConditionVariableCancelSleep();
+
+	for (int i = 0; i < MAX_WALK_WORKERS; i++)
+	{
+		if (i != me.number)
+			positions += handover->workers[i].positions;
+	}
+	cancelled = handover->verdict == VERDICT_CANCELLED;
+	if (!registry_is_doomed(me.slot))
+	{
+		store_failure(knobs, positions, cancelled);
+		registry_set_state(me.slot, cancelled ? PEEK_CANCELLED : PEEK_FAILED);
+	}
+	has_ended = true;
+	answer_count_failure(cancelled, true, positions, seconds);
+}
+
+/* Make the error at hand that of the peek, and end. */
+static void
+fail(MemoryContext context, const PeekScanState *state,
+	 const PeekKnobs *knobs, bool walking, double seconds)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+
+	/* a user's error is the user's to see, and no news for the log */
+	if (!walking && error->sqlerrcode != ERRCODE_QUERY_CANCELED)
+		EmitErrorReport();
+	FlushErrorState();
+	HOLD_INTERRUPTS();
+	AbortOutOfAnyTransaction();
+	permit_release(my_place());
+	RESUME_INTERRUPTS();
+
+	if (!walking)
+	{
+		refuse(error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ?
+			   GATE_LOCK : GATE_WORKER);
+		return;
+	}
+	SpinLockAcquire(&handover->mutex);
+	my_result()->positions = state->positions;
+	SpinLockRelease(&handover->mutex);
+	pronounce(error);
+	has_ended = !is_finisher();
+	if (counts_walk)
+		stat_walk_end();
+	counts_walk = false;
+	if (is_finisher())
+		finish_failure(state, knobs, seconds);
+}
+
+/* Attach to what was prepared for us; false if that is gone. */
+static bool
+attach(Datum arg)
+{
+	dsm_segment *segment;
+
+	if (!registry_attach(me.slot, me.generation, me.number))
+		return false;
+	before_shmem_exit(worker_before_exit, (Datum) 0);
+
+	segment = dsm_attach(DatumGetUInt32(arg));
+	if (segment == NULL)
+		return false;
+	toc = shm_toc_attach(HANDOVER_MAGIC, dsm_segment_address(segment));
+	if (toc == NULL)
+		elog(ERROR, "invalid magic number in dynamic shared memory segment");
+	handover = shm_toc_lookup(toc, HANDOVER_KEY, false);
+	return true;
+}
+
+/*
+ * A worker.
+ */
+void
+peekstash_worker_main(Datum arg)
+{
+	MemoryContext context;
+	PeekScanState *state;
+	PeekKnobs	knobs;
+	HandleRow	keep = {0};
+	volatile bool walking = false;
+	instr_time	start;
+
+	memcpy(&me, MyBgworkerEntry->bgw_extra, sizeof(me));
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+
+	if (!attach(arg))
+		proc_exit(0);
+
+	BackgroundWorkerInitializeConnectionByOid(handover->database, InvalidOid,
+											  0);
+	context = AllocSetContextCreate(TopMemoryContext, "peekstash worker",
+									ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(context);
+	state = palloc0(sizeof(PeekScanState));
+	knobs = handover->knobs;
+	INSTR_TIME_SET_CURRENT(start);
+
+	PG_TRY();
+	{
+		Snapshot	snapshot;
+		Arrangement *arrangement;
+		PeekRequest *request;
+		PeekAnswer *answer;
+
+		take_settings();
+		MemoryContextSwitchTo(context);
+		if (prepare(&snapshot, &arrangement, &request) && wait_for_go())
+		{
+			walking = true;
+			keep.handle = handover->handle;
+			answer = answer_create(&knobs, request->description, &keep);
+			answer->stash = handover->stash;
+			answer->charged_to = handover->session_user;
+			answer->worker = me.number + 1;
+			answer->num_workers = handover->num_workers;
+			answer->slot = me.slot;
+			answer->kept = true;
+			answer->estimated_positions = handover->estimated_positions;
+
+			/* what was counted before goes on with the finisher */
+			*state = handover->state;
+			if (is_finisher())
+			{
+				answer->reported = *state;
+				if (handover->stashed)
+					answer->outcome.kind = PEEK_OUTCOME_STASHED;
+			}
+			else
+				state->positions = state->fuel_spent = state->num_rows =
+					state->answer_bytes = state->max_held_bytes = 0;
+			run(answer, state, snapshot, arrangement, request, &knobs);
+		}
+	}
+	PG_CATCH();
+	{
+		fail(context, state, &knobs, walking, seconds_since(start));
+	}
+	PG_END_TRY();
+	proc_exit(0);
+}
