@@ -38,7 +38,7 @@
 #include "peekget/output.h"
 #include "peekget/progress.h"
 
-#define STALL_TIME 1.0			/* seconds: how long the head may get nothing */
+#define STALL_TIME 1.0			/* seconds that the head may get nothing */
 #define BLOCK_BYTES (64 * 1024)
 
 /* A binary COPY begins with this and four bytes each of flags and length. */
@@ -161,7 +161,7 @@ append_names(PQExpBuffer text, char **names)
 	}
 }
 
-/* How COPY is told of the format; JSON travels in binary, which escapes nothing */
+/* How COPY is told of the format; JSON travels in binary, without escapes */
 static const char *
 copy_options(void)
 {
@@ -432,7 +432,7 @@ take_row(Link *link, char *data, size_t length)
 			data += BINARY_HEADER;
 			length -= BINARY_HEADER;
 		}
-		/* the header alone, or the end: -1 in the place of a number of fields */
+		/* the header alone, or the end: -1 for a number of fields */
 		if (length == 0 ||
 			(length == 2 && data[0] == '\377' && data[1] == '\377'))
 			return EXIT_DONE;
@@ -514,8 +514,7 @@ page_refused(Link *link)
 	if (is_connection_loss(error) || is_sqlstate(error, "57014") ||
 		is_sqlstate(error, "53") || is_sqlstate(error, "55P03") ||
 		is_sqlstate(error, "40"))
-		status = link_lost(link,
-						   PQresultErrorField(error, PG_DIAG_SQLSTATE) != NULL ?
+		status = link_lost(link, PQresultErrorField(error, PG_DIAG_SQLSTATE) ?
 						   text : NULL);
 	else if (is_sqlstate(error, "42704"))
 		status = answer_is_gone(link, error);

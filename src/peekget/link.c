@@ -252,19 +252,21 @@ server_message(const PGresult *result)
 {
 	char	   *full = PQresultVerboseErrorMessage(result, PQERRORS_VERBOSE,
 												   PQSHOW_CONTEXT_NEVER);
-	char	   *text = trimmed(full != NULL ? full :
-							   PQresultErrorMessage(result));
-	char	   *location = strstr(text, "\nLOCATION:  ");
+	const char *words = full != NULL ? full : PQresultErrorMessage(result);
+	char	   *text;
+	char	   *location;
 
+	/* that it is an error is said anyway */
+	if (strncmp(words, "ERROR:  ", 8) == 0)
+		words += 8;
+	text = trimmed(words);
+	location = strstr(text, "\nLOCATION:  ");
 	while (location != NULL && strchr(location + 1, '\n') != NULL)
 		location = strstr(location + 1, "\nLOCATION:  ");
 	if (location != NULL)
 		*location = '\0';
 	if (full != NULL)
 		PQfreemem(full);
-	/* that it is an error is said anyway */
-	if (strncmp(text, "ERROR:  ", 8) == 0)
-		memmove(text, text + 8, strlen(text + 8) + 1);
 	return text;
 }
 

@@ -141,7 +141,8 @@ static int
 mismatch(const char *what)
 {
 	say("error: \"%s\" is not as it was left: %s", name, what);
-	fprintf(stderr, "It cannot be resumed.  To start anew: --force instead of --resume.\n");
+	fprintf(stderr,
+			"It cannot be resumed.  To start anew: --force, not --resume.\n");
 	return EXIT_MISMATCH;
 }
 

@@ -6,11 +6,11 @@
  *
  * A download goes through the phases of the state file:
  *
- *		SUBMIT		the handle is made; whether the server has the answer is
- *					not known
+ *		SUBMIT		the handle is made; whether the server has the answer
+ *					is not known
  *		FETCH		it has; rows are fetched
- *		COMPLETE	all rows are in the file; the answer is released, the state
- *					file removed
+ *		COMPLETE	all rows are in the file; the answer is released, the
+ *					state file removed
  *
  * Each phase can be gone through again: a submit under the same handle returns
  * the answer that is there, rows can be fetched again by number, a release of

@@ -80,7 +80,7 @@ typedef struct Options
 {
 	Words		connection;		/* keywords of libpq */
 	Words		secrets;		/* those that are never written anywhere */
-	int			prompt;			/* 1 always, 0 if asked for one, -1 never */
+	int			prompt;			/* 1 always, 0 if asked for, -1 never */
 	Request		request;
 	char	   *file;			/* NULL = standard output */
 	int			format;			/* Format; -1 = not given */
@@ -102,7 +102,7 @@ typedef struct Options
  */
 typedef enum Phase
 {
-	PHASE_SUBMIT,				/* whether the server has an answer is unknown */
+	PHASE_SUBMIT,				/* does the server have an answer? */
 	PHASE_FETCH,				/* it has one; the output may be begun */
 	PHASE_COMPLETE				/* only the clearing up is left */
 } Phase;
@@ -140,7 +140,7 @@ typedef struct Column
 typedef struct Answer
 {
 	char	   *schema;			/* of the functions, quoted */
-	char	   *pin;			/* statement that makes values look as recorded */
+	char	   *pin;			/* makes values look as recorded */
 	int64		num_rows;
 	int64		answer_bytes;
 	double		lifetime;		/* seconds; 0 = not ours to prolong */
