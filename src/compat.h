@@ -66,9 +66,9 @@
 #elif PG_VERSION_NUM >= 180000
 #define index_parallelscan_estimate(index, nkeys, norderbys, snapshot) \
 	index_parallelscan_estimate(index, nkeys, norderbys, snapshot, false, \
-								false, 0)
+								true, 0)
 #define index_parallelscan_initialize(heap, index, snapshot, target) \
-	index_parallelscan_initialize(heap, index, snapshot, false, false, 0, \
+	index_parallelscan_initialize(heap, index, snapshot, false, true, 0, \
 								  &(SharedIndexScanInstrumentation *) {NULL}, \
 								  target)
 #endif

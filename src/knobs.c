@@ -358,17 +358,30 @@ knobs_permits(void)
 }
 
 /*
- * The server's settings may have changed: let a walk that goes on follow them,
- * where its call did not say otherwise.
+ * The server's settings may have changed: let a walk that goes on follow its
+ * limits, where its call did not say otherwise.  Where the rows go, and how
+ * they are cut, has been decided.
  */
 void
 knobs_follow(PeekKnobs *knobs)
 {
+	static const size_t followed[] = {
+		KNOB(max_result_size),
+		KNOB(row_iteration_limit),
+		KNOB(yield_granularity)
+	};
+
 	for (int i = 0; i < (int) lengthof(knob_table); i++)
 	{
-		if ((knobs->given & (UINT64CONST(1) << i)) == 0)
-			knob_set(knobs, &knob_table[i],
-					 knob_get(&settings, &knob_table[i]));
+		const Knob *knob = &knob_table[i];
+
+		if ((knobs->given & (UINT64CONST(1) << i)) != 0)
+			continue;
+		for (int j = 0; j < (int) lengthof(followed); j++)
+		{
+			if (knob->offset == followed[j])
+				knob_set(knobs, knob, knob_get(&settings, knob));
+		}
 	}
 }
 

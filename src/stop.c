@@ -38,6 +38,7 @@
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
+#include "storage/proc.h"
 
 #define STOP_ERROR	1886545771
 #define STOP_WAIT	1886545772
@@ -83,7 +84,19 @@ stop_point_reached(const char *name)
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, STOP_WAIT, hash, 2);
 	if (stop_armed(&tag))
 	{
-		(void) LockAcquire(&tag, ShareLock, false, false);
+		int			lock_timeout = LockTimeout;
+
+		/* how long this waits is the test's business */
+		LockTimeout = 0;
+		PG_TRY();
+		{
+			(void) LockAcquire(&tag, ShareLock, false, false);
+		}
+		PG_FINALLY();
+		{
+			LockTimeout = lock_timeout;
+		}
+		PG_END_TRY();
 		LockRelease(&tag, ShareLock, false);
 	}
 

@@ -135,10 +135,17 @@ void
 answer_await_clear_handle(const PeekAnswer *answer)
 {
 	TimestampTz start = GetCurrentTimestamp();
+	bool		own;
 
-	while (!registry_handle_is_clear(&answer->handle, answer->slot))
+	while (!registry_handle_is_clear(&answer->handle, answer->slot, &own))
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (own)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("peek \"%s\" was released in this transaction while it was walked in the background",
+							stash_handle_text(&answer->handle)),
+					 errhint("Commit before you submit under the same handle again.")));
 		if (TimestampDifferenceExceeds(start, GetCurrentTimestamp(),
 									   CLEAR_WAIT_MS))
 			ereport(ERROR,
@@ -245,7 +252,8 @@ answer_finish(PeekAnswer *answer, const EntryBatch *tail,
 
 	if (tail->answer_bytes > max_tail)
 	{
-		if (answer->upload == NULL)
+		/* the batches before may be those of another process */
+		if (answer->outcome.kind != PEEK_OUTCOME_STASHED)
 			answer->stash_reason = "read_batch_size";
 		answer_batch(answer, tail, knobs);
 		memset(&answer->outcome.tail, 0, sizeof(EntryBatch));

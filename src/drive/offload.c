@@ -84,6 +84,9 @@
 /* How often the submitter looks whether a worker has not even started. */
 #define START_WAIT_MS	100
 
+/* As a node tree, more would come near the limit of one string. */
+#define MAX_MOVED_KEYS	1000000
+
 /*
  * The gates by name, as inline_reason shows them, and what is said if
  * something other than walking inline was asked for.
@@ -117,6 +120,8 @@ static const struct
 	"What a restart has left in the stash has not been swept yet."},
 	[GATE_HANDLE] = {"handle",
 	"The handle replaces an answer that this transaction deletes."},
+	[GATE_KEYS] = {"keys",
+	"The list of keys is too long to be handed over."},
 	[GATE_SORT] = {"sort",
 	"The sort for \"order_by\" has gone to disk."},
 	[GATE_WORKER_SLOT] = {"worker_slot",
@@ -226,6 +231,8 @@ offload_gate(const Arrangement *arrangement, const PeekRequest *request,
 		return GATE_HANDLE;
 	if (!quota_orphans_are_gone())
 		return GATE_ORPHANS;
+	if (request->keys.count > MAX_MOVED_KEYS)
+		return GATE_KEYS;
 	if (!is_parallel_safe_walk(arrangement, request))
 		return GATE_PARALLEL_UNSAFE;
 	return GATE_OPEN;
@@ -326,6 +333,7 @@ handover_create(dsm_segment **segment, PeekAnswer *answer,
 
 	toc_put(toc, HANDOVER_KEY_REQUEST, request_data.data, request_data.len);
 	toc_put(toc, HANDOVER_KEY_HELD, held.data, held.size);
+	collection_export_end(collection);
 	pfree(request_data.data);
 	place = shm_toc_allocate(toc, settings_size);
 	SerializeGUCState(settings_size, place);
@@ -403,14 +411,13 @@ start_worker(dsm_segment *segment, const Handover *handover, int number)
 	return RegisterDynamicBackgroundWorker(&worker, &handle) ? handle : NULL;
 }
 
-/* Has every worker said whether it can walk?  Counts those who can. */
+/* Has every worker said whether it can walk?  If one cannot: why. */
 static bool
-workers_have_answered(Handover *handover, int num_started, int *num_ready,
+workers_have_answered(Handover *handover, int num_started,
 					  OffloadGate *refusal)
 {
 	bool		result = true;
 
-	*num_ready = 0;
 	SpinLockAcquire(&handover->mutex);
 	for (int i = 0; i < num_started; i++)
 	{
@@ -419,9 +426,7 @@ workers_have_answered(Handover *handover, int num_started, int *num_ready,
 		if (worker->left || worker->state == WORKER_REFUSED)
 			*refusal = worker->refusal != GATE_OPEN ?
 				worker->refusal : GATE_WORKER;
-		else if (worker->state == WORKER_READY)
-			(*num_ready)++;
-		else
+		else if (worker->state != WORKER_READY)
 			result = false;
 	}
 	SpinLockRelease(&handover->mutex);
@@ -445,44 +450,50 @@ look_for_stopped(Handover *handover, BackgroundWorkerHandle **handles,
 	}
 }
 
-/* Wait until all have answered; returns how many can walk. */
-static int
+/* Wait until all have answered. */
+static void
 wait_for_workers(Handover *handover, BackgroundWorkerHandle **handles,
 				 int num_started, OffloadGate *refusal)
 {
-	int			num_ready;
-
 	ConditionVariablePrepareToSleep(&handover->changed);
-	while (!workers_have_answered(handover, num_started, &num_ready, refusal))
+	while (!workers_have_answered(handover, num_started, refusal))
 	{
 		(void) ConditionVariableTimedSleep(&handover->changed, START_WAIT_MS,
 										   PG_WAIT_EXTENSION);
 		look_for_stopped(handover, handles, num_started);
 	}
 	ConditionVariableCancelSleep();
-	return num_ready;
 }
 
-/* Tell the workers how it goes on. */
-static void
-handover_decide(Handover *handover, int num_started, int num_ready)
+/*
+ * Decide how it goes on, and tell the workers; returns how many walk.  One that
+ * was ready may be gone since, but not after this without being missed.
+ */
+static int
+handover_decide(Handover *handover, int num_started)
 {
+	int			num_ready = 0;
+
 	SpinLockAcquire(&handover->mutex);
-	if (num_ready > 0)
+	for (int i = num_started - 1; i >= 0; i--)
 	{
-		handover->finisher = -1;
-		handover->num_workers = num_ready;
-		for (int i = 0; i < num_started && handover->finisher < 0; i++)
+		WorkerResult *worker = &handover->workers[i];
+
+		if (worker->state != WORKER_READY)
+			continue;
+		if (worker->left)
 		{
-			if (handover->workers[i].state == WORKER_READY)
-				handover->finisher = i;
+			worker->state = WORKER_REFUSED;
+			continue;
 		}
-		handover->phase = HANDOVER_GO;
+		handover->finisher = i;
+		num_ready++;
 	}
-	else
-		handover->phase = HANDOVER_STAY;
+	handover->num_workers = num_ready;
+	handover->phase = num_ready > 0 ? HANDOVER_GO : HANDOVER_STAY;
 	SpinLockRelease(&handover->mutex);
 	ConditionVariableBroadcast(&handover->changed);
+	return num_ready;
 }
 
 /*
@@ -503,7 +514,7 @@ offload_walk(PeekAnswer *answer, Arrangement *arrangement,
 	Handover   *handover;
 	int			num_wanted = 1;
 	int			num_started = 0;
-	int			num_ready = 0;
+	int			num_ready;
 
 	if (!collection_can_move(collection))
 		return GATE_SORT;
@@ -511,8 +522,12 @@ offload_walk(PeekAnswer *answer, Arrangement *arrangement,
 	if (copy == NULL)
 		return GATE_SUBTRANSACTIONS;
 
-	/* an order, and a list of keys, want one walk */
-	if (request->num_sort_keys == 0 && peek_scan_is_one_seek(scan))
+	/*
+	 * An order, and a list of keys, want one walk.  And all workers but one
+	 * stash whatever they have found.
+	 */
+	if (request->num_sort_keys == 0 && peek_scan_is_one_seek(scan) &&
+		knobs->enable_stash)
 		num_wanted = knobs_workers(knobs);
 
 	PEEK_STOP("handover");
@@ -539,21 +554,22 @@ offload_walk(PeekAnswer *answer, Arrangement *arrangement,
 		num_started++;
 	}
 	if (num_started > 0)
-		num_ready = wait_for_workers(handover, handles, num_started, &refusal);
+	{
+		refusal = GATE_WORKER;	/* unless one says more */
+		wait_for_workers(handover, handles, num_started, &refusal);
+	}
 
 	PEEK_STOP("handover-decide");
+	registry_set_state(answer->slot, PEEK_QUEUED);
+	num_ready = handover_decide(handover, num_started);
 	if (num_ready > 0)
-	{
 		registry_offload(answer->slot, num_ready,
 						 answer->estimated_positions);
-		registry_set_state(answer->slot, PEEK_QUEUED);
-	}
 	else
 	{
 		registry_stay(answer->slot);
 		xact_slot_set_offloaded(answer->slot, false);
 	}
-	handover_decide(handover, num_started, num_ready);
 	dsm_detach(segment);
 	return num_ready > 0 ? GATE_OPEN : refusal;
 }

@@ -137,8 +137,15 @@ sweep_expired(int limit, Oid owner)
 static int64
 sweep_orphans(void)
 {
-	if (TransactionIdIsValid(GetTopTransactionIdIfAny()) ||
-		!quota_orphans_are_due())
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return 0;
+
+	/*
+	 * What workers have written in vain looks like orphans, too, if their
+	 * submitter swept, and took that back with its abort.  Reclaim deletes it,
+	 * and knows whose quota to give back.
+	 */
+	if (registry_has_offloaded() || !quota_orphans_are_due())
 		return 0;
 	return handle_sweep_orphans(quota_freed);
 }
@@ -323,11 +330,34 @@ write_failure(const PeekInFlight *peek)
 	row.expires_at = TimestampTzPlusMilliseconds(row.finished_at,
 												 (int64) knobs.ttl * 1000);
 	row.sqlstate = peek->sqlstate[0] != '\0' ? peek->sqlstate : "57P01";
-	row.error = "the worker of the peek was ended";
+	row.error = peek->error[0] != '\0' ? peek->error :
+		"the worker of the peek was ended";
 
-	/* its handle may have been released meanwhile */
-	if (handle_exists(&peek->handle))
-		outcome_insert(&row, true);
+	/*
+	 * Its handle may have been released meanwhile.  Or it is right now: then
+	 * that does not see this row, and leaves it to reclaim as it does what
+	 * workers write.
+	 */
+	if (!handle_exists(&peek->handle))
+		return;
+	outcome_insert(&row, true);
+	registry_committing(peek->slot);
+}
+
+/* The rows of a peek that workers have left, under the lock of sweeps. */
+static void
+reclaim_rows_of(const PeekInFlight *peek, PeekCounts *counts)
+{
+	int64		bytes;
+
+	/* another sweeper has been here, and the handle may be in use again */
+	if (!registry_is_reclaimable(peek))
+		return;
+	quota_look(InvalidOid);
+	counts->reclaimed_batches = handle_reclaim(&peek->handle, &bytes);
+	quota_freed(peek->charged_to, 0, bytes, NULL);
+	if (!peek->doomed)
+		write_failure(peek);
 }
 
 /* Delete what workers have left of a peek. */
@@ -335,7 +365,7 @@ static void
 reclaim_peek(const PeekInFlight *peek)
 {
 	PeekCounts	counts = {0};
-	int64		bytes;
+	bool		done = true;
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
@@ -345,15 +375,15 @@ reclaim_peek(const PeekInFlight *peek)
 	PEEK_STOP("reclaim");
 	if (OidIsValid(stash_table("handle")))
 	{
-		quota_look(InvalidOid);
-		counts.reclaimed_batches = handle_reclaim(&peek->handle, &bytes);
-		quota_freed(peek->charged_to, 0, bytes, NULL);
-		if (!peek->doomed)
-			write_failure(peek);
+		/* to the end of the transaction, which other sweepers must see */
+		done = sweep_try_lock();
+		if (done)
+			reclaim_rows_of(peek, &counts);
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();
-	registry_reclaimed(peek);
+	if (done)
+		registry_reclaimed(peek);
 	stat_count(&counts);
 	pgstat_report_stat(true);
 }

@@ -21,6 +21,9 @@
  *		aborted		committed			reclaim deletes that
  *		released	-					as aborted
  *
+ * A transaction that releases the peek holds the slot until it ends: only then
+ * is it known whether what the workers commit meanwhile is wanted.
+ *
  * So what abandoned peeks leave is bounded by the slots, and while a slot
  * stands for a handle, nobody else can submit under it.
  *
@@ -79,10 +82,12 @@ typedef struct PeekSlot
 	bool		left_rows;		/* a worker has begun to commit rows */
 	int			num_workers;
 	int			num_active;		/* workers that are attached */
+	int			num_holds;		/* open transactions that have released it */
 	int			worker_pids[MAX_WALK_WORKERS];	/* 0 = not attached */
 	int64		estimated_positions;
 	PeekState	state;
 	char		sqlstate[6];
+	char		error[REGISTRY_ERROR];
 
 	/* written by the walk without a lock, read by anybody */
 	pg_atomic_uint32 phase;		/* a PeekPhase */
@@ -250,11 +255,11 @@ registry_begin(const pg_uuid_t *handle, Oid owner, Oid charged_to)
 		slot->submitter_open = true;
 		slot->offloaded = slot->doomed = false;
 		slot->has_outcome = slot->left_rows = false;
-		slot->num_workers = slot->num_active = 0;
+		slot->num_workers = slot->num_active = slot->num_holds = 0;
 		memset(slot->worker_pids, 0, sizeof(slot->worker_pids));
 		slot->estimated_positions = -1;
 		slot->state = PEEK_RUNNING;
-		slot->sqlstate[0] = '\0';
+		slot->sqlstate[0] = slot->error[0] = '\0';
 		pg_atomic_write_u32(&slot->phase, PEEK_WALKING);
 		pg_atomic_write_u64(&slot->positions, 0);
 		pg_atomic_write_u64(&slot->num_rows, 0);
@@ -306,7 +311,7 @@ static bool
 slot_wants_reclaim(const PeekSlot *slot)
 {
 	if (!slot->in_use || slot->submitter_open || slot->num_active > 0 ||
-		!slot->offloaded)
+		slot->num_holds > 0 || !slot->offloaded)
 		return false;
 	return slot->doomed ? slot->left_rows : !slot->has_outcome;
 }
@@ -319,7 +324,7 @@ static void
 slot_settle(PeekSlot *slot)
 {
 	Assert(LWLockHeldByMeInMode(shared->lock, LW_EXCLUSIVE));
-	if (slot->submitter_open || slot->num_active > 0)
+	if (slot->submitter_open || slot->num_active > 0 || slot->num_holds > 0)
 		return;
 	if (!slot_wants_reclaim(slot))
 		slot->in_use = false;
@@ -415,11 +420,12 @@ registry_attach(int number, uint64 generation, int worker)
 }
 
 /*
- * A worker ends.  sqlstate is that of an end that nobody could write into the
- * outcome, else NULL.
+ * A worker ends.  sqlstate and error are those of an end that nobody could
+ * write into the outcome, else NULL.
  */
 void
-registry_detach(int number, int worker, const char *sqlstate)
+registry_detach(int number, int worker, const char *sqlstate,
+				const char *error)
 {
 	PeekSlot   *slot = &shared->slots[number];
 
@@ -430,6 +436,7 @@ registry_detach(int number, int worker, const char *sqlstate)
 	if (sqlstate != NULL && slot->offloaded && !slot->has_outcome)
 	{
 		strcpy(slot->sqlstate, sqlstate);
+		snprintf(slot->error, REGISTRY_ERROR, "%s", error);
 		if (!peek_state_is_end(slot->state))
 			slot->state = PEEK_FAILED;
 	}
@@ -452,7 +459,7 @@ registry_set_state(int number, PeekState state)
 		ConditionVariableBroadcast(&shared->ended);
 }
 
-/* A worker is about to commit rows. */
+/* A worker, or reclaim, is about to commit rows. */
 void
 registry_committing(int number)
 {
@@ -501,23 +508,68 @@ registry_interrupt_others(int number)
 }
 
 /*
- * An offloaded peek has been released while it was in flight.  Called at the
- * end of transactions: it cannot throw.
+ * A transaction is about to release an offloaded peek in flight.  False: it is
+ * not in flight any more, so all of it can be seen.  Else the slot stays until
+ * registry_unhold().
+ */
+bool
+registry_hold(int number, uint64 generation)
+{
+	PeekSlot   *slot = &shared->slots[number];
+	bool		result;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	result = slot->in_use && slot->generation == generation && slot->offloaded;
+	if (result)
+		slot->num_holds++;
+	LWLockRelease(shared->lock);
+	return result;
+}
+
+/*
+ * That transaction has ended, or has not released it after all: doom says
+ * whether the peek is released.  Called at the end of transactions: it cannot
+ * throw.
  */
 void
-registry_doom(int number, uint64 generation)
+registry_unhold(int number, bool doom)
 {
 	PeekSlot   *slot = &shared->slots[number];
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	if (slot->in_use && slot->generation == generation && slot->offloaded)
+	Assert(slot->in_use && slot->num_holds > 0);
+	slot->num_holds--;
+	if (doom)
 	{
 		slot->doomed = true;
 		slot_interrupt(slot);
-		slot_settle(slot);
 	}
+	slot_settle(slot);
 	LWLockRelease(shared->lock);
 	ConditionVariableBroadcast(&shared->ended);
+}
+
+/*
+ * Have workers walked, or do they, for a peek of this database that has not
+ * been settled yet?
+ */
+bool
+registry_has_offloaded(void)
+{
+	bool		result = false;
+
+	if (shared == NULL)
+		return false;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < shared->num_slots && !result; i++)
+	{
+		PeekSlot   *slot = &shared->slots[i];
+
+		result = slot->in_use && slot->offloaded &&
+			slot->database == MyDatabaseId;
+	}
+	LWLockRelease(shared->lock);
+	return result;
 }
 
 /* The launcher is this process, or has just been. */
@@ -542,6 +594,19 @@ registry_wants_reclaim(void)
 	LWLockAcquire(shared->lock, LW_SHARED);
 	for (int i = 0; i < shared->num_slots && !result; i++)
 		result = slot_wants_reclaim(&shared->slots[i]);
+	LWLockRelease(shared->lock);
+	return result;
+}
+
+/* Is there still something to reclaim of this peek? */
+bool
+registry_is_reclaimable(const PeekInFlight *peek)
+{
+	PeekSlot   *slot = &shared->slots[peek->slot];
+	bool		result;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	result = slot->generation == peek->generation && slot_wants_reclaim(slot);
 	LWLockRelease(shared->lock);
 	return result;
 }
@@ -600,13 +665,15 @@ registry_databases(void)
 
 /*
  * Does no slot but mine stand for this handle any more?  Rows of an earlier
- * peek under it may be waiting for reclaim.
+ * peek under it may be waiting for reclaim.  *own is set if it is one of this
+ * session's that will not be before the transaction ends.
  */
 bool
-registry_handle_is_clear(const pg_uuid_t *handle, int mine)
+registry_handle_is_clear(const pg_uuid_t *handle, int mine, bool *own)
 {
 	bool		clear = true;
 
+	*own = false;
 	if (shared == NULL)
 		return true;
 	LWLockAcquire(shared->lock, LW_SHARED);
@@ -617,6 +684,7 @@ registry_handle_is_clear(const pg_uuid_t *handle, int mine)
 		clear = i == mine || !slot->in_use || !slot->offloaded ||
 			slot->database != MyDatabaseId ||
 			memcmp(&slot->handle, handle, sizeof(pg_uuid_t)) != 0;
+		*own = !clear && slot->pid == MyProcPid && slot->submitter_open;
 	}
 	LWLockRelease(shared->lock);
 	return clear;
@@ -642,6 +710,7 @@ slot_copy(int number, PeekInFlight *peek)
 	peek->num_workers = slot->num_workers;
 	peek->estimated_positions = slot->estimated_positions;
 	memcpy(peek->sqlstate, slot->sqlstate, sizeof(peek->sqlstate));
+	memcpy(peek->error, slot->error, sizeof(peek->error));
 	peek->state = slot->state;
 	peek->phase = pg_atomic_read_u32(&slot->phase);
 	peek->positions = pg_atomic_read_u64(&slot->positions);

@@ -47,6 +47,8 @@ typedef enum PeekPhase
 	PEEK_FINISHING				/* the walk is over; the outcome is written */
 } PeekPhase;
 
+#define REGISTRY_ERROR	256
+
 /* A copy of what a slot says. */
 typedef struct PeekInFlight
 {
@@ -63,7 +65,8 @@ typedef struct PeekInFlight
 	bool		doomed;			/* nobody will read it */
 	int			num_workers;
 	int64		estimated_positions;	/* -1 = not known */
-	char		sqlstate[6];	/* of a worker that died, or empty */
+	char		sqlstate[6];	/* of an end that has no outcome, or empty */
+	char		error[REGISTRY_ERROR];
 	PeekState	state;
 	PeekPhase	phase;
 	int64		positions;
@@ -87,22 +90,27 @@ extern void registry_offload(int slot, int num_workers,
 							 int64 estimated_positions);
 extern void registry_stay(int slot);
 extern bool registry_attach(int slot, uint64 generation, int worker);
-extern void registry_detach(int slot, int worker, const char *sqlstate);
+extern void registry_detach(int slot, int worker, const char *sqlstate,
+							const char *error);
 extern void registry_set_state(int slot, PeekState state);
 extern void registry_committing(int slot);
 extern void registry_has_outcome(int slot);
 extern bool registry_is_doomed(int slot);
 extern void registry_interrupt_others(int slot);
-extern void registry_doom(int slot, uint64 generation);
+extern bool registry_hold(int slot, uint64 generation);
+extern void registry_unhold(int slot, bool doom);
+extern bool registry_has_offloaded(void);
 
 /* What workers have left behind. */
 extern void registry_set_launcher(bool here);
 extern bool registry_wants_reclaim(void);
 extern PeekInFlight *registry_reclaimable(int *count);
+extern bool registry_is_reclaimable(const PeekInFlight *peek);
 extern void registry_reclaimed(const PeekInFlight *peek);
 extern void registry_forget_database(Oid database);
 extern List *registry_databases(void);
-extern bool registry_handle_is_clear(const pg_uuid_t *handle, int mine);
+extern bool registry_handle_is_clear(const pg_uuid_t *handle, int mine,
+									 bool *own);
 extern PeekInFlight *registry_list(int *count);
 extern int	registry_slots_in_use(void);
 extern bool registry_request_cancel(const PeekInFlight *peek);

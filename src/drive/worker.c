@@ -68,6 +68,7 @@
 #include "stash/stash.h"
 #include "stop.h"
 #include "storage/ipc.h"
+#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/shm_toc.h"
 #include "tcop/tcopprot.h"
@@ -94,7 +95,8 @@ static WorkerStart me;
 static shm_toc *toc;
 static Handover *handover = NULL;	/* NULL = not attached */
 static bool has_ended = false;	/* its end is known: no need for last words */
-static bool counts_walk = false;	/* stat_walk_begin() has been called */
+static bool is_counted = false; /* what has become of the walk */
+static bool settings_changed = false;	/* the walk has not followed yet */
 static Oid	nobody;				/* whom it has connected as */
 
 static int
@@ -161,14 +163,15 @@ handover_sleep(void)
 static void
 worker_before_exit(int code, Datum arg)
 {
-	bool		last_words = !has_ended && handover != NULL &&
-		handover->phase >= HANDOVER_GO;
+	bool		last_words = false;
+	PeekCounts	counts = {0};
 
 	permit_release(my_place());
 	if (handover != NULL)
 	{
 		SpinLockAcquire(&handover->mutex);
 		my_result()->left = true;
+		last_words = !has_ended && handover->phase >= HANDOVER_GO;
 		if (last_words)
 			handover->phase = HANDOVER_ABORT;
 		if (last_words && handover->verdict < VERDICT_ERROR)
@@ -181,8 +184,18 @@ worker_before_exit(int code, Datum arg)
 		SpinLockRelease(&handover->mutex);
 		ConditionVariableBroadcast(&handover->changed);
 	}
-	registry_detach(me.slot, me.number,
-					last_words && is_finisher() ? "57P01" : NULL);
+	counts.answers_cancelled = 1;
+	if (last_words && is_finisher() && !is_counted)
+		stat_count(&counts);
+
+	/* btree's own waits for us do not end by themselves */
+	if (last_words)
+		registry_interrupt_others(me.slot);
+	if (last_words && is_finisher())
+		registry_detach(me.slot, me.number, handover->sqlstate,
+						handover->message);
+	else
+		registry_detach(me.slot, me.number, NULL, NULL);
 }
 
 /* Throw if nobody wants the walk any more, or it has failed elsewhere. */
@@ -194,6 +207,7 @@ check_wanted(void *arg)
 	{
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
+		settings_changed = true;
 	}
 	if (handover_phase() == HANDOVER_ABORT ||
 		registry_cancel_requested(me.slot) || registry_is_doomed(me.slot))
@@ -215,6 +229,11 @@ take_settings(void)
 	if (LockTimeout == 0 || LockTimeout > LOCK_TIMEOUT_MS)
 		SetConfigOption("lock_timeout", psprintf("%d", LOCK_TIMEOUT_MS),
 						PGC_USERSET, PGC_S_SESSION);
+
+	/* the submitter's transaction is not ours */
+#if PG_VERSION_NUM >= 170000
+	SetConfigOption("transaction_timeout", "0", PGC_USERSET, PGC_S_SESSION);
+#endif
 }
 
 /*
@@ -260,15 +279,12 @@ take_snapshot(void)
 	return snapshot;
 }
 
-/* All locks of the walk, or a refusal. */
+/* The tables of the stash, or false. */
 static bool
-take_locks(void)
+lock_stash(void)
 {
 	static const char *const tables[] = {"outcome", "batch"};
 
-	if (!ConditionalLockRelationOid(handover->table, AccessShareLock) ||
-		!ConditionalLockRelationOid(handover->index, AccessShareLock))
-		return false;
 	for (int i = 0; i < (int) lengthof(tables); i++)
 	{
 		Oid			table = stash_table(tables[i]);
@@ -280,15 +296,34 @@ take_locks(void)
 	return true;
 }
 
-/* Say no, and leave the walk to the submitter. */
-static void
+/* All locks of the walk, or false. */
+static bool
+take_locks(void)
+{
+	return ConditionalLockRelationOid(handover->table, AccessShareLock) &&
+		ConditionalLockRelationOid(handover->index, AccessShareLock) &&
+		lock_stash();
+}
+
+/*
+ * Say no, and leave the walk to the submitter.  False: it has been told
+ * already that this worker walks.
+ */
+static bool
 refuse(OffloadGate gate)
 {
+	bool		in_time;
+
 	SpinLockAcquire(&handover->mutex);
-	my_result()->refusal = gate;
-	my_result()->state = WORKER_REFUSED;
+	in_time = handover->phase < HANDOVER_GO;
+	if (in_time)
+	{
+		my_result()->refusal = gate;
+		my_result()->state = WORKER_REFUSED;
+	}
 	SpinLockRelease(&handover->mutex);
 	ConditionVariableBroadcast(&handover->changed);
+	return in_time;
 }
 
 /* Wait for the submitter's word; false if it walks itself, or is gone. */
@@ -448,11 +483,11 @@ walk(PeekAnswer *answer, Arrangement *arrangement, const PeekRequest *request,
 	do
 	{
 		EntryBatch	batch;
-		bool		reloads = ConfigReloadPending;
 
 		check_wanted(NULL);
-		if (reloads)
+		if (settings_changed)
 		{
+			settings_changed = false;
 			knobs_follow(knobs);
 			peek_scan_set_max_positions(scan, knobs->row_iteration_limit);
 			collection_set_cap(collection, knobs_max_result_bytes(knobs));
@@ -464,7 +499,10 @@ walk(PeekAnswer *answer, Arrangement *arrangement, const PeekRequest *request,
 				elog(ERROR, "peek scan announced a batch that is not there");
 			answer_batch(answer, &batch, knobs);
 		}
-		answer_report(answer, state, result == PEEK_SCAN_FINISHED);
+
+		/* while others walk, it can still be cancelled */
+		answer_report(answer, state, result == PEEK_SCAN_FINISHED &&
+					  handover->num_workers == 1);
 	} while (result != PEEK_SCAN_FINISHED);
 
 	PEEK_STOP("walk-end");
@@ -472,7 +510,11 @@ walk(PeekAnswer *answer, Arrangement *arrangement, const PeekRequest *request,
 	return collection;
 }
 
-/* Commit as nobody, as the transaction began. */
+/*
+ * Commit as nobody, as the transaction began.  No code of the caller's runs
+ * there as that superuser: under SECURITY_RESTRICTED_OPERATION neither a
+ * trigger can be deferred nor a cursor held.
+ */
 static void
 commit(void)
 {
@@ -515,6 +557,7 @@ finish_answer(PeekAnswer *answer, PeekCollection *collection,
 	wait_for_others(WORKER_WALKED);
 	if (handover->num_workers > 1)
 	{
+		registry_progress(me.slot, PEEK_FINISHING, 0, 0, 0, 0);
 		PEEK_STOP("finisher-commit");
 		handover_allow_commit();
 		wait_for_others(WORKER_COMMITTED);
@@ -550,7 +593,7 @@ prepare(Snapshot *snapshot, Arrangement **arrangement, PeekRequest **request)
 						   SECURITY_RESTRICTED_OPERATION);
 	if (!take_locks())
 	{
-		refuse(GATE_LOCK);
+		(void) refuse(GATE_LOCK);
 		return false;
 	}
 	PEEK_STOP("worker-ready");
@@ -584,8 +627,6 @@ run(PeekAnswer *answer, PeekScanState *state, Snapshot snapshot,
 		counts.queue_seconds = seconds_since(start);
 		counts.observed = STAT_OBSERVED(PHASE_QUEUE);
 		stat_count(&counts);
-		stat_walk_begin();
-		counts_walk = true;
 	}
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -597,8 +638,7 @@ run(PeekAnswer *answer, PeekScanState *state, Snapshot snapshot,
 	if (is_finisher())
 	{
 		finish_answer(answer, collection, state, knobs);
-		counts_walk = false;
-		stat_walk_end();
+		is_counted = true;
 		answer->counts.write_seconds += handover->write_seconds;
 		answer_count(answer, seconds_since(start) + handover->walk_seconds +
 					 handover->write_seconds);
@@ -666,6 +706,27 @@ pronounce(const ErrorData *error)
 }
 
 
+/*
+ * Lock the tables of the stash.  lock_timeout is done by SIGINT, which is not
+ * heard any more, so this waits by itself.
+ */
+static void
+wait_for_stash(void)
+{
+	for (int waited = 0; !lock_stash(); waited += 100)
+	{
+		if (waited >= LOCK_TIMEOUT_MS)
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("could not lock the stash to write how a peek has failed")));
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 100L, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
 /* Write how the peek has failed, and delete what may be there of it. */
 static void
 store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
@@ -683,6 +744,7 @@ store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
 
 	begin_transaction();
 	xact_register();
+	wait_for_stash();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	(void) handle_reclaim(&handover->handle, &deleted);
 	quota_freed(handover->session_user, 0, deleted, NULL);
@@ -743,7 +805,7 @@ finish_failure(const PeekScanState *state, const PeekKnobs *knobs,
 		store_failure(knobs, positions, cancelled);
 		registry_set_state(me.slot, cancelled ? PEEK_CANCELLED : PEEK_FAILED);
 	}
-	has_ended = true;
+	has_ended = is_counted = true;
 	answer_count_failure(cancelled, true, positions, seconds);
 }
 
@@ -766,20 +828,15 @@ fail(MemoryContext context, const PeekScanState *state,
 	permit_release(my_place());
 	RESUME_INTERRUPTS();
 
-	if (!walking)
-	{
+	if (!walking &&
 		refuse(error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ?
-			   GATE_LOCK : GATE_WORKER);
+			   GATE_LOCK : GATE_WORKER))
 		return;
-	}
 	SpinLockAcquire(&handover->mutex);
 	my_result()->positions = state->positions;
 	SpinLockRelease(&handover->mutex);
 	pronounce(error);
 	has_ended = !is_finisher();
-	if (counts_walk)
-		stat_walk_end();
-	counts_walk = false;
 	if (is_finisher())
 		finish_failure(state, knobs, seconds);
 }
@@ -846,6 +903,9 @@ peekstash_worker_main(Datum arg)
 		if (prepare(&snapshot, &arrangement, &request) && wait_for_go())
 		{
 			walking = true;
+
+			/* what is counted at the end outlives the transaction */
+			MemoryContextSwitchTo(context);
 			keep.handle = handover->handle;
 			answer = answer_create(&knobs, request->description, &keep);
 			answer->stash = handover->stash;

@@ -30,7 +30,9 @@
  * The slots of submitted peeks, and what the quota counts, follow the same
  * ends: a slot is given back when its (sub)transaction has ended either way.
  * If workers are still walking for it, an abort dooms it, which stops them.
- * The release of a peek that workers walk for does the same when it commits.
+ * The release of a peek that workers walk for does the same when it commits;
+ * until then it keeps the slot, because nobody else would know that what they
+ * commit meanwhile is not wanted.
  *
  * On abort nothing but memory is touched: no SPI, no error.  The lists lie in
  * the transaction's own memory, and are found empty by the next one.
@@ -158,16 +160,9 @@ xact_ended(bool commit)
 {
 	dlist_iter	iter;
 
-	if (commit)
-	{
-		dlist_foreach(iter, &releases)
-		{
-			XactRelease *release = dlist_container(XactRelease, node,
-												   iter.cur);
-
-			registry_doom(release->slot, release->generation);
-		}
-	}
+	dlist_foreach(iter, &releases)
+		registry_unhold(dlist_container(XactRelease, node, iter.cur)->slot,
+						commit);
 	dlist_foreach(iter, &slots)
 		registry_end(dlist_container(XactSlot, node, iter.cur)->slot, commit);
 	quota_at_end(commit);
@@ -213,6 +208,15 @@ xact_callback(XactEvent event, void *arg)
 			/* nothing is stashed in parallel mode */
 			break;
 	}
+}
+
+/* The release has come to nothing. */
+static void
+xact_release_end(XactRelease *release)
+{
+	registry_unhold(release->slot, false);
+	dlist_delete(&release->node);
+	pfree(release);
 }
 
 static void
@@ -269,7 +273,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 		if (commit)
 			release->made_in = parent;
 		else
-			dlist_delete(&release->node);
+			xact_release_end(release);
 	}
 
 	quota_at_subend(commit, subid, parent);
@@ -447,18 +451,35 @@ xact_slot_set_offloaded(int number, bool offloaded)
 	}
 }
 
-/* This transaction releases an offloaded peek in flight. */
-void
+/*
+ * This transaction is about to release an offloaded peek in flight.  False: it
+ * is not in flight any more.
+ */
+bool
 xact_release_in_flight(int slot, uint64 generation)
 {
 	XactRelease *release;
 
+	/* memory first: a hold that nobody remembers would be lost */
 	xact_register();
 	release = MemoryContextAlloc(TopTransactionContext, sizeof(XactRelease));
 	release->slot = slot;
 	release->generation = generation;
 	release->made_in = GetCurrentSubTransactionId();
+	if (!registry_hold(slot, generation))
+	{
+		pfree(release);
+		return false;
+	}
 	dlist_push_tail(&releases, &release->node);
+	return true;
+}
+
+/* There was nothing to release: the latest of these calls was in vain. */
+void
+xact_release_undo(void)
+{
+	xact_release_end(dlist_tail_element(XactRelease, node, &releases));
 }
 
 /* Has this transaction released it? */

@@ -203,10 +203,15 @@ load_readable(const pg_uuid_t *handle, int64 end_row)
 	if (!handle_load(handle, peek, may_read, end_row) ||
 		!handle_is_current(&peek->handle) || !peek->has_outcome)
 	{
-		if (flying && in_flight.state == PEEK_FAILED)
+		if (flying && in_flight.state == PEEK_FAILED && !in_flight.has_outcome)
 			ereport(ERROR,
 					(errcode(ERRCODE_ADMIN_SHUTDOWN),
 					 errmsg("the worker of peek \"%s\" was ended", text)));
+		if (flying && peek_state_is_end(in_flight.state))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("peek \"%s\" is not committed yet", text),
+					 errhint("The transaction that has submitted it is still open.")));
 		if (flying)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),

@@ -204,9 +204,15 @@ peek_submit(PG_FUNCTION_ARGS)
 								   PG_GETARG_ARRAYTYPE_P(1));
 	submit.may_offload = true;
 	submit.wrote_before = TransactionIdIsValid(GetTopTransactionIdIfAny());
-	reclaim_on_use();
 	row = prepare_submit(fcinfo, SUBMIT_OPTIONS_ARG, arrangement, request,
 						 &knobs, handle, &submit);
+
+	/*
+	 * Not before: if an expired answer under the client's handle were swept,
+	 * nobody would know that it is replaced, and a worker that writes under
+	 * the handle would wait for us.
+	 */
+	reclaim_on_use();
 
 	/* NULL: another session was first with this handle, see what it did */
 	if (row != NULL &&
@@ -698,6 +704,7 @@ peek_cancel(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(find_in_flight(handle_argument(fcinfo, 0), may_cancel,
 								  &in_flight) &&
 				   in_flight.phase != PEEK_FINISHING &&
+				   !peek_state_is_end(in_flight.state) &&
 				   registry_request_cancel(&in_flight));
 }
 
@@ -719,13 +726,14 @@ peek_release(PG_FUNCTION_ARGS)
 		PG_RETURN_BOOL(false);
 	xact_register();
 	quota_look(peek.handle.charged_to);
+
+	/* workers may commit what the statement below does not see */
+	flying = flying && in_flight.offloaded &&
+		xact_release_in_flight(in_flight.slot, in_flight.generation);
 	if (handle_delete(handle, quota_freed))
-	{
-		/* workers may be walking for it, or about to commit */
-		if (flying && in_flight.offloaded)
-			xact_release_in_flight(in_flight.slot, in_flight.generation);
 		PG_RETURN_BOOL(true);
-	}
+	if (flying)
+		xact_release_undo();
 	check_snapshot_sees(handle);
 	PG_RETURN_BOOL(false);
 }

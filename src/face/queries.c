@@ -76,6 +76,10 @@ submit_query(FunctionCallInfo fcinfo, const PeekStatement *statement,
 		page_submit(&submit, "peek_query_page", "peek_query", page_rows);
 	if (row == NULL)
 		return NULL;
+
+	/* not before, see peek_submit(); a small page works on a standby, too */
+	if (!RecoveryInProgress())
+		reclaim_on_use();
 	query = statement_plan(statement, args);
 	row->source = "query";
 	row->arrangement = InvalidOid;
@@ -104,7 +108,6 @@ peek_query(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("peek_query()");
 	PreventCommandIfParallelMode("peek_query()");
 	statement = statement_argument(fcinfo);
-	reclaim_on_use();
 	(void) submit_query(fcinfo, statement, QUERY_OPTIONS_ARG, handle, -1);
 	PG_RETURN_UUID_P(handle);
 }
@@ -118,10 +121,6 @@ query_page_begin(FunctionCallInfo fcinfo)
 	TupleDesc	desc = statement->description->desc;
 
 	check_names_differ(desc, "Give them other names, or use peek_query and peek_fetch_record.");
-
-	/* small answers also work where nothing can be stored */
-	if (!RecoveryInProgress())
-		reclaim_on_use();
 	page->answer = submit_query(fcinfo, statement, PAGE_OPTIONS_ARG,
 								&page->handle, page_rows);
 	first_page_open(fcinfo, page, page_rows,

@@ -180,18 +180,18 @@ static StashStatement sweep_expired = {
 
 /*
  * Answers that cannot be read any more: they came with a copy of the database
- * or from before an upgrade, or their walk ended with a server that is gone.
+ * or from before an upgrade, or their walk ended with a server that is gone:
+ * while orphans may be swept, no worker walks.
  */
 static StashStatement sweep_orphans = {
 	"WITH victim AS MATERIALIZED (SELECT h.handle FROM peekstash.handle h"
 	" WHERE h.database OPERATOR(pg_catalog.<>) $1"
 	" OR h.catalog_version OPERATOR(pg_catalog.<>) $2"
-	" OR (h.server_start OPERATOR(pg_catalog.<>) $3 AND NOT EXISTS"
-	" (SELECT FROM peekstash.outcome o"
-	" WHERE o.handle OPERATOR(pg_catalog.=) h.handle))"
+	" OR NOT EXISTS (SELECT FROM peekstash.outcome o"
+	" WHERE o.handle OPERATOR(pg_catalog.=) h.handle)"
 	" FOR UPDATE SKIP LOCKED)"
 	DELETE_VICTIMS,
-	3, {OIDOID, INT4OID, TIMESTAMPTZOID}, NULL, false
+	2, {OIDOID, INT4OID}, NULL, false
 };
 
 /* Batches and outcomes that no handle row leads to. */
@@ -750,12 +750,11 @@ int64
 handle_sweep_orphans(StashUsageCallback freed)
 {
 	UsageReport report = {freed, NULL};
-	Datum		values[3];
+	Datum		values[2];
 	int64		swept;
 
 	values[0] = ObjectIdGetDatum(MyDatabaseId);
 	values[1] = Int32GetDatum(CATALOG_VERSION_NO);
-	values[2] = TimestampTzGetDatum(PgStartTime);
 	swept = stash_execute(&sweep_orphans, values, NULL, SPI_OK_SELECT,
 						  report_usage, &report);
 	(void) stash_execute(&sweep_stray_outcomes, NULL, NULL, SPI_OK_DELETE,

@@ -71,6 +71,7 @@ struct PeekCollection
 	bool		measure_on_entry;	/* see the file's header */
 	EntryBuffer last_entered;	/* the newest row that entered the sort */
 	bool		sorted;
+	EntryBuffer exported;		/* items of the sort, for another process */
 
 	/* shared: rows that draw less are passed over, from here on not wanted */
 	int64		first_wanted;
@@ -91,6 +92,7 @@ collection_create(const CollectionOptions *options, PeekScanState *state)
 	collection->context = CurrentMemoryContext;
 	entry_buffer_init(&collection->buffer, collection->context);
 	entry_buffer_init(&collection->last_entered, collection->context);
+	entry_buffer_init(&collection->exported, collection->context);
 	collection->open = NO_ENTRY;
 	Assert(options->shared == NULL || options->order == NULL);
 	collection->first_wanted = state->offset_left;
@@ -121,6 +123,12 @@ collection_is_done(const PeekCollection *collection)
 	if (collection->order != NULL && !collection->sorted)
 		return collection->state->limit_left == 0 &&
 			collection->state->num_rows == 0;
+
+	/* others may have drawn the last number that is wanted */
+	if (collection->options.shared != NULL && collection->end_wanted >= 0 &&
+		(int64) pg_atomic_read_u64(&collection->options.shared->rows) >=
+		collection->end_wanted)
+		return true;
 	return collection->state->limit_left == 0;
 }
 
@@ -472,7 +480,8 @@ collection_can_move(const PeekCollection *collection)
 /*
  * All that is held, as entries of so many columns, for collection_import() in
  * a collection that is created with the same options and the same state.  The
- * view holds as long as nothing else is done to the collection.
+ * view holds until collection_export_end(), after which the collection is as
+ * it was.
  */
 void
 collection_export(PeekCollection *collection, EntryBatch *held,
@@ -485,7 +494,7 @@ collection_export(PeekCollection *collection, EntryBatch *held,
 	*num_columns = collection->options.description->desc->natts;
 	if (collection->order != NULL)
 	{
-		Assert(buffer->used == 0);
+		buffer = &collection->exported;
 		*num_columns = order_export(collection->order, buffer);
 	}
 
@@ -498,6 +507,12 @@ collection_export(PeekCollection *collection, EntryBatch *held,
 		held->num_rows += entry_at(buffer, at)->copies;
 		held->answer_bytes += entry_byte_len(&entry_at(buffer, at)->row);
 	}
+}
+
+void
+collection_export_end(PeekCollection *collection)
+{
+	entry_buffer_free(&collection->exported);
 }
 
 /*

@@ -54,6 +54,7 @@ extern void collection_set_cap(PeekCollection *collection, int64 max_bytes);
 extern bool collection_can_move(const PeekCollection *collection);
 extern void collection_export(PeekCollection *collection, EntryBatch *held,
 							  int *num_columns);
+extern void collection_export_end(PeekCollection *collection);
 extern void collection_import(PeekCollection *collection, const Entry *entry);
 
 #endif							/* PEEKSTASH_COLLECTION_H */

@@ -588,6 +588,7 @@ peek_scan_export(const PeekScan *scan, Snapshot snapshot, void *target)
 													   0, scan->snapshot) -
 			scan->place->ps_offset_am;
 
+		Assert(place->ps_offset_am != 0 && scan->place->ps_offset_am != 0);
 		memcpy(OffsetToPointer(place, place->ps_offset_am),
 			   OffsetToPointer(scan->place, scan->place->ps_offset_am), size);
 	}
