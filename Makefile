@@ -64,6 +64,18 @@ OBJS = \
 	src/walk/order.o \
 	src/walk/estimate.o
 
+# The download client: a program of its own, with nothing of the extension in
+# it.  PGXS makes a module or a program, not both, so its rules are below.
+PEEKGET_OBJS = \
+	src/peekget/peekget.o \
+	src/peekget/options.o \
+	src/peekget/state.o \
+	src/peekget/output.o \
+	src/peekget/link.o \
+	src/peekget/answer.o \
+	src/peekget/fetch.o \
+	src/peekget/progress.o
+
 # Tests, each list in the order in which it runs.  test/run checks that every
 # file of a test folder is named here.
 #   REGRESS       test/sql/NAME.sql against expected/NAME.out
@@ -86,7 +98,9 @@ TAP = test/t/010_memory.pl test/t/011_transactions.pl \
 	test/t/032_batch_format.pl test/t/033_stash_memory.pl \
 	test/t/040_pooler.pl test/t/041_drivers.pl test/t/042_life.pl \
 	test/t/050_storm.pl test/t/060_query_differential.pl \
-	test/t/061_query_fdw.pl test/t/062_query_aborts.pl
+	test/t/061_query_fdw.pl test/t/062_query_aborts.pl \
+	test/t/070_peekget.pl test/t/071_peekget_resume.pl \
+	test/t/072_peekget_pooler.pl
 
 # TAP is not given to PGXS: these tests need the test build.
 REGRESS_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)
@@ -136,12 +150,37 @@ $(OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h)
 # A build outside of the source tree has no folders for its objects yet.
 # Their names are absolute because make would find relative ones through
 # VPATH, in the source tree, and be content.
-OBJ_DIRS = $(addprefix $(CURDIR)/,$(sort $(dir $(OBJS))))
-$(OBJS): | $(OBJ_DIRS)
+OBJ_DIRS = $(addprefix $(CURDIR)/,$(sort $(dir $(OBJS) $(PEEKGET_OBJS))))
+$(OBJS) $(PEEKGET_OBJS): | $(OBJ_DIRS)
 $(OBJ_DIRS):
 	mkdir -p $@
 
 $(MODULE_big)$(DLSUFFIX): $(srcdir)/peekstash.map
+
+# Of the server's libraries it needs no more than these.
+PEEKGET_LIBS = $(libpq_pgport) -lm
+
+all: peekget$(X)
+peekget$(X): $(PEEKGET_OBJS)
+	$(CC) $(CFLAGS) $(PEEKGET_OBJS) $(LDFLAGS) $(LDFLAGS_EX) \
+		$(PEEKGET_LIBS) -o $@
+$(PEEKGET_OBJS): $(wildcard $(srcdir)/src/peekget/*.h)
+$(PEEKGET_OBJS): override CPPFLAGS += -isystem $(includedir)
+
+install: install-peekget
+install-peekget: peekget$(X)
+	$(MKDIR_P) '$(DESTDIR)$(bindir)'
+	$(INSTALL_PROGRAM) peekget$(X) '$(DESTDIR)$(bindir)/peekget$(X)'
+
+uninstall: uninstall-peekget
+uninstall-peekget:
+	rm -f '$(DESTDIR)$(bindir)/peekget$(X)'
+
+clean: clean-peekget
+clean-peekget:
+	rm -f peekget$(X) $(PEEKGET_OBJS)
+
+.PHONY: install-peekget uninstall-peekget clean-peekget
 else
 all install uninstall installcheck clean:
 	@echo "PostgreSQL's build files were not found:" \

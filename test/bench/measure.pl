@@ -30,7 +30,9 @@ use lib $FindBin::Bin;
 
 use File::Temp qw(tempdir);
 use IO::Handle;
+use POSIX qw(WNOHANG);
 use Session;
+use Time::HiRes qw(time usleep);
 
 my $ROUNDS = 7;
 
@@ -899,6 +901,112 @@ sub measure_query
 }
 
 
+# 8. The download client
+
+# Runs a program to its end, with its output in a file; returns the seconds and
+# the most memory it had, in kB.
+sub program
+{
+	my ($file, @command) = @_;
+	my $start = time;
+	my $peak = 0;
+	my $pid = fork // die "fork: $!\n";
+
+	if ($pid == 0)
+	{
+		open STDOUT, '>', $file or die "$file: $!\n";
+		exec @command or die "$command[0]: $!\n";
+	}
+	while (waitpid($pid, WNOHANG) == 0)
+	{
+		# the program may just have ended
+		if (open my $status, '<', "/proc/$pid/status")
+		{
+			while (<$status>)
+			{
+				$peak = $1 if /^VmHWM:\s+(\d+) kB/ && $1 > $peak;
+			}
+		}
+		usleep(5_000);
+	}
+	die "$command[0] has failed\n" if $? != 0;
+	return { seconds => time - $start, memory => $peak };
+}
+
+sub measure_download
+{
+	my ($session) = @_;
+	my $query = 'SELECT * FROM wide ORDER BY id';
+	my $submit = q{SELECT peek_submit('wide_pkey', }
+		. q{options => '{"max_result_size": -1}')};
+	my $dir = tempdir(CLEANUP => 1);
+	my $file = "$dir/file";
+	my $all_rounds = $ROUNDS;
+	my $handle;
+	my @psql = ('psql', '-X', '-q', '-c', "COPY ($query) TO STDOUT");
+	my @get = ('peekget', '--quiet');
+
+	# a gigabyte each time: three rounds are enough
+	$ROUNDS = 3;
+
+	my %submits = rounds(submit => sub {
+		release_all($session);
+		$session->run('CHECKPOINT');
+		my $start = time;
+
+		($handle) = $session->run($submit);
+		return { seconds => time - $start };
+	});
+	my ($bytes) = $session->run(
+		"SELECT answer_bytes FROM peek_status('$handle')");
+	push @get, '--handle', $handle;
+
+	my %what = (psql => \@psql, map { ("-j $_" => [ @get, '-j', $_ ]) } 1, 2, 4);
+	my %values = rounds(map {
+		my $name = $_;
+		("$name, nowhere" => sub { program('/dev/null', @{ $what{$name} }) },
+		"$name, file" => sub {
+			unlink $file;
+			return program($name eq 'psql' ? ($file, @psql) :
+				('/dev/null', @{ $what{$name} }, '-o', $file));
+		})
+	} keys %what);
+	my @table = ([ '', 'seconds', 'to psql', 'memory', 'under 32 MB',
+		'at most 1.5' ]);
+
+	foreach my $place ('nowhere', 'file')
+	{
+		foreach my $name ('psql', '-j 1', '-j 2', '-j 4')
+		{
+			my $mine = $values{"$name, $place"};
+			my @ratios = field_ratios('seconds', $mine,
+				$values{"psql, $place"});
+			my ($peak) = sort { $b <=> $a } field('memory', $mine);
+
+			push @table, [ "$name, $place", summary('%.2f', field('seconds', $mine)),
+				$name eq 'psql' ? '1' : summary('%.2f', @ratios),
+				sprintf('%.1f MB', $peak / 1024),
+				$name eq 'psql' ? '' : verdict($peak / 1024, 32),
+				$name eq '-j 1' ? verdict(median(@ratios), 1.5) : '' ];
+		}
+	}
+
+	say_section('Downloading a gigabyte',
+		sprintf('An answer of %.0f MB by the ruler, a million rows,', $bytes / $MB),
+		"fetched by peekget over one, two\nand four connections, and the plain",
+		"query by psql, as text; to /dev/null (\"nowhere\") and to a\nfile.",
+		"peekget makes its file durable before it ends; psql does not.  Keeping",
+		"the answer took\n" . summary('%.2f', field('seconds', $submits{submit}))
+		. " seconds before.  Memory is the most that the program had in all",
+		"(VmHWM),\nlibraries included.  Each figure is of $ROUNDS rounds.");
+	say_statements('the answer' => $submit, 'psql' => "COPY ($query) TO STDOUT",
+		'peekget' => 'peekget --quiet --handle HANDLE -j N [-o FILE]');
+	say_table(@table);
+	$ROUNDS = $all_rounds;
+	release_all($session);
+}
+
+
 # What can be measured, in the order of the report.
 my @parts = (
 	[ walk => 'walk and stash', \&measure_walk ],
@@ -906,6 +1014,7 @@ my @parts = (
 	[ pages => 'pages of a kept answer', \&measure_pages ],
 	[ submit => 'keeping an answer', \&measure_submit ],
 	[ query => 'keeping the answer of a query', \&measure_query ],
+	[ download => 'downloading', \&measure_download ],
 	[ small => 'small answers', \&measure_small ],
 	[ memory => 'memory', \&measure_memory ]);
 

@@ -22,7 +22,12 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Time::HiRes qw(usleep);
 
-our @EXPORT = qw(pooler_is_there pooler_start pooler_end);
+our @EXPORT = qw(
+  pooler_is_there
+  pooler_start
+  pooler_stop
+  pooler_again
+  pooler_end);
 
 my $program = '/usr/sbin/pgbouncer';
 my %pids;
@@ -57,7 +62,7 @@ sub pooler_start
 
 	my $port = PostgreSQL::Test::Cluster::get_free_port();
 	my $pooler = bless { %$node, _port => $port }, ref $node;
-	my $dir = PostgreSQL::Test::Utils::tempdir();
+	my $dir = $pooler->{_pooler_dir} = PostgreSQL::Test::Utils::tempdir();
 	my ($host, $server_port, $user) =
 	  ($node->host, $node->port, scalar getpwuid $<);
 
@@ -95,6 +100,23 @@ server_lifetime = 86400
 logfile = $dir/pgbouncer.log
 };
 	close $ini;
+	pooler_again($pooler);
+
+	# As many transactions at once as there shall be connections.
+	my @sessions = map { $pooler->background_psql('postgres') }
+	  1 .. $opts{connections};
+	$_->query_safe('BEGIN; SELECT 1') foreach @sessions;
+	$_->query_safe('COMMIT') foreach @sessions;
+	$_->quit foreach @sessions;
+	return $pooler;
+}
+
+# Starts the program, for the first time or after pooler_stop.
+sub pooler_again
+{
+	my ($pooler) = @_;
+	my ($host, $port) = ($pooler->host, $pooler->port);
+	my $dir = $pooler->{_pooler_dir};
 
 	my $pid = fork;
 	die "fork: $!" unless defined $pid;
@@ -113,14 +135,18 @@ logfile = $dir/pgbouncer.log
 		  if waitpid($pid, POSIX::WNOHANG()) != 0;
 		usleep(50_000);
 	}
+	return;
+}
 
-	# As many transactions at once as there shall be connections.
-	my @sessions = map { $pooler->background_psql('postgres') }
-	  1 .. $opts{connections};
-	$_->query_safe('BEGIN; SELECT 1') foreach @sessions;
-	$_->query_safe('COMMIT') foreach @sessions;
-	$_->quit foreach @sessions;
-	return $pooler;
+# Ends it at once, with all connections.
+sub pooler_stop
+{
+	my ($pooler) = @_;
+	my $pid = delete $pids{ $pooler->port };
+
+	kill 'TERM', $pid;
+	waitpid $pid, 0;
+	return;
 }
 
 sub pooler_end
