@@ -15,6 +15,7 @@ use strict;
 use warnings;
 
 use IPC::Open2;
+use POSIX ();
 use Time::HiRes qw(time usleep);
 
 my $mark = '--done--';
@@ -75,16 +76,69 @@ sub cpu
 	return $nanoseconds / 1e9;
 }
 
-# Runs statements; returns the seconds they took, and those of them that the
-# backend was on a processor.  What they return is thrown away.
-sub seconds
+# The seconds that a function took, and those of them that the backend was on a
+# processor.
+sub seconds_of
 {
-	my ($self, @statements) = @_;
+	my ($self, $function) = @_;
 	my $cpu = $self->cpu;
 	my $start = time;
 
-	$self->run(map { "$_ \\g /dev/null\n" } @statements);
+	$function->();
 	return { seconds => time - $start, cpu => $self->cpu - $cpu };
+}
+
+# The same of statements.  What they return is thrown away.
+sub seconds
+{
+	my ($self, @statements) = @_;
+
+	return $self->seconds_of(
+		sub { $self->run(map { "$_ \\g /dev/null\n" } @statements) });
+}
+
+# Fields of /proc/PID/stat, from the third on: what comes before them is the
+# name of the program, in which there may be anything.
+sub proc_stat
+{
+	my ($pid) = @_;
+
+	open my $file, '<', "/proc/$pid/stat" or return;
+	return split ' ', (<$file> // '') =~ s/.*\) //r;
+}
+
+sub postmaster
+{
+	my ($self) = @_;
+
+	return (proc_stat($self->{backend}))[1];
+}
+
+# The seconds that background workers have been on a processor, in hundredths:
+# those of all processes of the server that have ended.  Waits for the end of
+# the workers that walk; what they did last is counted as well.
+sub workers_cpu
+{
+	my ($self) = @_;
+	my $postmaster = $self->postmaster;
+
+	usleep 5_000 while grep { $self->is_worker($_) } glob '/proc/[0-9]*';
+
+	my @stat = proc_stat($postmaster);
+	return ($stat[13] + $stat[14]) / POSIX::sysconf(POSIX::_SC_CLK_TCK());
+}
+
+# Is this folder of /proc one of a worker that walks, or of a process of the
+# server that is ending?  Such a one has no command line any more, and is not
+# counted yet; it takes a while to give up shared memory.
+sub is_worker
+{
+	my ($self, $folder) = @_;
+	my @stat = proc_stat($folder =~ s{.*/}{}r);
+
+	return 0 if !@stat || $stat[1] != $self->postmaster;
+	open my $file, '<', "$folder/cmdline" or return 0;
+	return (<$file> // '') =~ /^$|peekstash walk/;
 }
 
 # The memory that is the backend's own (not shared, of no file), in kB.
@@ -125,7 +179,6 @@ sub peak_memory
 		print "$peak\n";
 		close STDOUT;
 		# no destructor of the parent's may run here
-		require POSIX;
 		POSIX::_exit(0);
 	}
 

@@ -3,11 +3,12 @@
 # measure.pl
 #	  Measures peekstash against what one would use without it.
 #
-# Usage: measure.pl FILE [PART...]
+# Usage: measure.pl FILE [SECTION...]
+#		 measure.pl --sections
 #
 # PGHOST, PGPORT, PGUSER and PGDATABASE name a server that has nothing else to
-# do, and in it the tables of tables.sql.  FILE gets the report, in Markdown;
-# with names of parts (see the end) only of those.
+# do, and in it the tables of tables.sql.  FILE gets the report, in Markdown,
+# or the sections named of it.  --sections prints their names.
 #
 # Machines are noisy, so no two times are compared that were not taken side by
 # side: each round measures everything once, one after the other, and a ratio
@@ -152,11 +153,11 @@ sub say_plan
 # values of each as a list.
 sub rounds
 {
-	my (%what) = @_;
+	my ($rounds, %what) = @_;
 	my @names = sort keys %what;
 	my %values;
 
-	foreach my $round (0 .. $ROUNDS)
+	foreach my $round (0 .. $rounds)
 	{
 		push @names, shift @names;
 		foreach my $name (@names)
@@ -184,10 +185,10 @@ sub describe_machine
 	$load =~ s/ .*//s;
 	say_line('# What peekstash costs');
 	say_line("\nPrinted by `make bench`; `sh test/bench/run --write` puts it here.",
-		"Each figure\nis the median of $ROUNDS rounds and, in parentheses, their",
-		"range; each ratio is one of two times\nof the same round.  \"CPU\" is",
-		"the time that the backend was on a processor: on a busy machine\nit is",
-		"the better measure.");
+		"Each figure\nis the median of $ROUNDS rounds, unless the section says",
+		"otherwise, and, in parentheses, their\nrange; each ratio is one of two",
+		"times of the same round.  \"CPU\" is the time that the backend was\non a",
+		"processor: on a busy machine it is the better measure.");
 	say_line("\nThe machine: $cores cores, " . int($kb / 1024 / 1024 + 0.5) .
 		" GB of memory, Linux, one-minute load at the start $load.",
 		"PostgreSQL $version with");
@@ -332,7 +333,7 @@ sub measure_walk
 	my ($session) = @_;
 	my $query = 'SELECT * FROM rows ORDER BY id';
 	my %first;
-	my %values = rounds(
+	my %values = rounds($ROUNDS,
 		# one after the other: what the first leaves, the second uses again
 		(map {
 			my $codec = $_;
@@ -389,7 +390,7 @@ sub measure_walk
 		} qw(lz4 none));
 
 	$query = 'SELECT * FROM rows ORDER BY hashint8(id)';
-	%values = rounds(
+	%values = rounds($ROUNDS,
 		lz4 => sub { stash($session, peek_limit_1('rows_scattered', 'lz4'),
 			"VACUUM $BATCHES") },
 		cursor => sub { cursor($session, $query) },
@@ -416,7 +417,7 @@ sub measure_drain
 		columns => 'COPY (SELECT * FROM rows ORDER BY id) TO STDOUT',
 		list => "COPY (SELECT peek(NULL::rows, 'rows_pkey')) TO STDOUT",
 		values => 'COPY (SELECT rows FROM rows ORDER BY id) TO STDOUT');
-	my %values = rounds(map {
+	my %values = rounds($ROUNDS, map {
 		my $statement = $statements{$_};
 
 		$_ => sub {
@@ -510,7 +511,7 @@ sub measure_small
 			}
 		}
 
-		my %values = rounds(%what);
+		my %values = rounds($ROUNDS, %what);
 
 		foreach my $pair ([ 'from', 'columns', 'FROM' ],
 			[ 'list', 'values', 'select list' ])
@@ -699,7 +700,7 @@ sub measure_pages
 	write_script("$dir/offset", "$offset;");
 	$what{offset} = sub { pgbench("$dir/offset", 'prepared', 3) };
 
-	my %values = rounds(%what);
+	my %values = rounds($ROUNDS, %what);
 	my @table = ([ '', 'ms', 'to keyset', 'CPU ms', 'to keyset', 'at most 2',
 		'CPU ms inside', 'to keyset', 'buffers' ]);
 	my @spread = ([ '', 'ms', 'CPU ms', 'CPU ms inside', 'at most 1.3' ]);
@@ -812,7 +813,8 @@ sub measure_kept
 {
 	my ($session, $title, $make) = @_;
 	my $query = 'SELECT * FROM rows ORDER BY id';
-	my %values = rounds(
+	my @answers = map { ([ $_, 'empty' ], [ $_, 'used' ]) } qw(lz4 none);
+	my %values = rounds($ROUNDS,
 		# one after the other: what the first leaves, the second uses again
 		(map {
 			my $statement = $make->($_);
@@ -903,6 +905,9 @@ sub measure_query
 
 # 8. The download client
 
+# A gigabyte each time.
+my $DOWNLOAD_ROUNDS = 3;
+
 # Runs a program to its end, with its output in a file; returns the seconds and
 # the most memory it had, in kB.
 sub program
@@ -941,15 +946,11 @@ sub measure_download
 		. q{options => '{"max_result_size": -1}')};
 	my $dir = tempdir(CLEANUP => 1);
 	my $file = "$dir/file";
-	my $all_rounds = $ROUNDS;
 	my $handle;
 	my @psql = ('psql', '-X', '-q', '-c', "COPY ($query) TO STDOUT");
 	my @get = ('peekget', '--quiet');
 
-	# a gigabyte each time: three rounds are enough
-	$ROUNDS = 3;
-
-	my %submits = rounds(submit => sub {
+	my %submits = rounds($DOWNLOAD_ROUNDS, submit => sub {
 		release_all($session);
 		$session->run('CHECKPOINT');
 		my $start = time;
@@ -962,7 +963,7 @@ sub measure_download
 	push @get, '--handle', $handle;
 
 	my %what = (psql => \@psql, map { ("-j $_" => [ @get, '-j', $_ ]) } 1, 2, 4);
-	my %values = rounds(map {
+	my %values = rounds($DOWNLOAD_ROUNDS, map {
 		my $name = $_;
 		("$name, nowhere" => sub { program('/dev/null', @{ $what{$name} }) },
 		"$name, file" => sub {
@@ -998,39 +999,406 @@ sub measure_download
 		"peekget makes its file durable before it ends; psql does not.  Keeping",
 		"the answer took\n" . summary('%.2f', field('seconds', $submits{submit}))
 		. " seconds before.  Memory is the most that the program had in all",
-		"(VmHWM),\nlibraries included.  Each figure is of $ROUNDS rounds.");
+		"(VmHWM),\nlibraries included.  Each figure is of $DOWNLOAD_ROUNDS rounds.");
 	say_statements('the answer' => $submit, 'psql' => "COPY ($query) TO STDOUT",
 		'peekget' => 'peekget --quiet --handle HANDLE -j N [-o FILE]');
 	say_table(@table);
-	$ROUNDS = $all_rounds;
 	release_all($session);
 }
 
 
-# What can be measured, in the order of the report.
-my @parts = (
-	[ walk => 'walk and stash', \&measure_walk ],
-	[ drain => 'whole answers', \&measure_drain ],
-	[ pages => 'pages of a kept answer', \&measure_pages ],
-	[ submit => 'keeping an answer', \&measure_submit ],
-	[ query => 'keeping the answer of a query', \&measure_query ],
-	[ download => 'downloading', \&measure_download ],
-	[ small => 'small answers', \&measure_small ],
-	[ memory => 'memory', \&measure_memory ]);
+# 9. Walks in the background
+
+my $CORES = grep { /^processor\s*:/ } read_lines('/proc/cpuinfo');
+
+# Long walks, and the figures of others beside them, are taken less often.
+my $LONG_ROUNDS = 3;
+my $SHORT_ROUNDS = 5;
+
+# Looked up so often a round, so often a second.
+my $LOOKUPS = 200;
+my $LOOKUPS_PER_SECOND = 100;
+
+my $OFFLOAD = q{options => '{"enable_offload": true}'};
+my $INLINE = q{options => '{"enable_offload": false}'};
+
+# Submits, and waits for the end: what it took until peek_submit was back, and
+# until the answer was complete.  The processor time of the latter is that of the
+# workers as well.  Dies if the walk was not where it should have been.
+sub submit_and_wait
+{
+	my ($session, $statement, $workers) = @_;
+	my $handle;
+
+	$session->run('CHECKPOINT');
+	my $before = $session->workers_cpu;
+	my $returned = $session->seconds_of(
+		sub { ($handle) = $session->run($statement) });
+	my $waited = $session->seconds_of(
+		sub { $session->run("SELECT peek_wait('$handle', NULL)") });
+	my $after = $session->workers_cpu;
+
+	my ($how) = $session->run("SELECT state, driver, workers, inline_reason
+		FROM peekstash.peeks WHERE handle = '$handle'");
+	die "$statement: $how\n"
+		if $how !~ ($workers == 0 ? qr/^done\|inline\|/ :
+			qr/^done\|offloaded\|$workers\|/);
+	release_all($session);
+	return {
+		returned => $returned->{seconds},
+		returned_cpu => $returned->{cpu},
+		seconds => $returned->{seconds} + $waited->{seconds},
+		cpu => $returned->{cpu} + $waited->{cpu} + $after - $before
+	};
+}
+
+# A row of a table: each field, and its ratios to the other measurements named.
+sub compare_row
+{
+	my ($values, $key, $title, $fields, @others) = @_;
+	my @row = ($title);
+
+	foreach my $field (@$fields)
+	{
+		push @row, summary('%.3f', field($field, $values->{$key}));
+		foreach (@others)
+		{
+			my @ratios = field_ratios($field, $values->{$key}, $values->{$_});
+
+			push @row, $_ eq $key ? '1' :
+				summary(median(@ratios) < 0.1 ? '%.4f' : '%.2f', @ratios);
+		}
+	}
+	return \@row;
+}
+
+sub measure_offload
+{
+	my ($session) = @_;
+	my $sql = "$FindBin::Bin/many.sql";
+
+	system('psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $sql) == 0
+		or die "$sql has failed\n";
+
+	my ($rows, $bytes) = split /\|/, ($session->run(
+		q{SELECT count(*), round(avg(pg_column_size(many))) FROM many}))[0];
+
+	say_section('Walks in the background',
+		"Table `many`: $rows rows of $bytes bytes on average, names and versions",
+		"of `rows` under new\nnumbers (test/bench/many.sql).  It is in shared",
+		"buffers throughout.  Medians are those of\n$LONG_ROUNDS rounds where",
+		"`many` is walked, else of $SHORT_ROUNDS.  There are as many permits as",
+		"cores, $CORES.\n\"CPU\" of a whole walk is that of the backend and of",
+		"its workers, from their start to their\nend.");
+	measure_hand_over($session);
+	measure_descriptor($session);
+	measure_sharing($session);
+	measure_lookups($session);
+	$session->run('DROP TABLE many');
+}
+
+# Until the submitter is free, and until the answer is there.
+sub measure_hand_over
+{
+	my ($session) = @_;
+	my @return = ([ '', 'seconds until it returns', 'to inline',
+		'to the cursor', 'CPU seconds', 'to inline', 'to the cursor' ]);
+	my @total = ([ '', 'seconds until done', 'to inline', 'to the table',
+		'CPU seconds', 'to inline', 'to the table' ]);
+
+	foreach (
+		[ 'rows', '1,000,000 rows', $SHORT_ROUNDS ],
+		[ 'many', '5,000,000 rows', $LONG_ROUNDS ])
+	{
+		my ($table, $title, $rounds) = @$_;
+		my $query = "SELECT * FROM $table ORDER BY id";
+
+		# what returns when it is done
+		my $plain = sub {
+			my ($seconds) = @_;
+
+			return { %$seconds, returned => $seconds->{seconds},
+				returned_cpu => $seconds->{cpu} };
+		};
+		my %values = rounds($rounds,
+			offload => sub { submit_and_wait($session,
+				"SELECT peek_submit('${table}_pkey', $OFFLOAD)", 1) },
+			inline => sub { submit_and_wait($session,
+				"SELECT peek_submit('${table}_pkey', $INLINE)", 0) },
+			cursor => sub { $plain->(cursor($session, $query)) },
+			table => sub { $plain->(table($session, $query)) });
+
+		push @return, map {
+			compare_row(\%values, $_, "$title, $_",
+				[qw(returned returned_cpu)], qw(inline cursor))
+		} qw(offload inline cursor);
+		push @total, map {
+			compare_row(\%values, $_, "$title, $_",
+				[qw(seconds cpu)], qw(inline table))
+		} qw(offload inline table);
+	}
+
+	say_line("\nHow long the submitter has to wait.  The CPU seconds are those",
+		"of its backend alone.");
+	say_statements(
+		'offload' => "SELECT peek_submit('many_pkey', $OFFLOAD)",
+		'inline' => "SELECT peek_submit('many_pkey', $INLINE)",
+		'cursor' => 'DECLARE c CURSOR WITH HOLD FOR '
+			. 'SELECT * FROM many ORDER BY id; COMMIT',
+		'table' => 'CREATE UNLOGGED TABLE x AS '
+			. 'SELECT * FROM many ORDER BY id');
+	say_table(@return);
+	say_line("\nThe same until the answer is complete: offloaded, until",
+		"`peek_wait` returns.  A worker begins with\nempty caches, and each page",
+		"of shared buffers that it touches is a page fault for a new process.");
+	say_table(@total);
+}
+
+# What walks that are not handed over pay for being able to be.
+sub measure_descriptor
+{
+	my ($session) = @_;
+	my %point = map { $_ => Session->new } qw(on off);
+	my $lookup = q{SELECT peek_submit('rows_pkey', key => $1)};
+	my $walk = q{SELECT peek_submit('rows_pkey', }
+		. q{options => '{"inline_budget": 2147483647}')};
+	my $runs = 200;
+	my %what;
+
+	foreach my $state (qw(on off))
+	{
+		my $lookups = $point{$state};
+
+		$lookups->run("SET peekstash.enable_offload = $state",
+			"PREPARE lookup (bigint) AS $lookup");
+		$what{"lookup $state"} = sub {
+			my $seconds = $lookups->seconds(
+				map { "EXECUTE lookup(" . $_ * 4999 . ")" } 1 .. $runs);
+
+			release_all($session);
+			return { map { $_ => $seconds->{$_} * 1000 / $runs } keys %$seconds };
+		};
+		$what{"walk $state"} = sub {
+			$session->run("SET peekstash.enable_offload = $state");
+			my $seconds = submit_and_wait($session, $walk, 0);
+			$session->run('RESET peekstash.enable_offload');
+			$seconds->{$_} *= 1000 foreach qw(seconds cpu);
+			return $seconds;
+		};
+	}
+
+	my %values = rounds($SHORT_ROUNDS, %what);
+	$_->end foreach values %point;
+
+	say_line("\nWhat it costs that a walk could be handed over, where it is not.",
+		"The lookups are prepared,\nand the handles go to the client.");
+	say_statements(
+		'1 row' => $lookup =~ s/\$1/id/r,
+		'1,000,000 rows' => $walk);
+	say_table(
+		[ '', 'ms, on', 'ms, off', 'ratio', 'CPU ms, on', 'CPU ms, off',
+			'ratio', 'at most 1.05' ],
+		map {
+			my ($key, $title) = @$_;
+			my ($on, $off) = map { $values{"$key $_"} } qw(on off);
+			my @row = ("`enable_offload`, $title");
+
+			foreach my $field (qw(seconds cpu))
+			{
+				push @row, (map { summary('%.3f', field($field, $_)) } $on, $off),
+					summary('%.2f', field_ratios($field, $on, $off));
+			}
+			# the clock says more about the machine
+			[ @row, verdict(median(field_ratios('cpu', $on, $off)), 1.05) ]
+		} [ 'lookup', '1 row' ], [ 'walk', '1,000,000 rows' ]);
+}
+
+# A walk whose filter is what costs.
+sub measure_sharing
+{
+	my ($session) = @_;
+	my $request = q{'rows_pkey', upper => 500000, }
+		. q{filter => 'version ~ ''([0-9]+)[.]\\1[.]\\1'''};
+	my %statement = (
+		inline => "SELECT peek_submit($request, $INLINE)",
+		map {
+			$_ => "SELECT peek_submit($request, options => "
+				. qq{'{"background": true, "workers": $_}')}
+		} 1, 2);
+	my %values = rounds($SHORT_ROUNDS,
+		map {
+			my $key = $_;
+
+			$key => sub { submit_and_wait($session, $statement{$key},
+				$key eq 'inline' ? 0 : $key) }
+		} keys %statement);
+
+	say_line("\nHalf a million rows under a filter that takes longer than all",
+		"the rest, and keeps few of them.");
+	say_statements(
+		'inline' => $statement{inline},
+		'1 worker' => $statement{1},
+		'2 workers' => $statement{2});
+	say_table(
+		[ '', 'seconds until done', 'to inline', 'CPU seconds', 'to inline' ],
+		map { compare_row(\%values, $_->[0], $_->[1], [qw(seconds cpu)],
+			'inline') }
+			[ inline => 'inline' ], [ 1 => '1 worker' ], [ 2 => '2 workers' ]);
+}
+
+# The milliseconds of lookups, sorted, as pgbench has logged them.  Each begins
+# at a moment chosen before.  That pgbench itself began late does not count.
+sub lookup_times
+{
+	my ($dir) = @_;
+	my $output = `pgbench -n -M prepared -f '$dir/lookup' -t $LOOKUPS \\
+		-R $LOOKUPS_PER_SECOND -l --log-prefix='$dir/log' 2>&1`;
+	my ($log) = glob "$dir/log.*";
+
+	die "pgbench has failed:\n$output" if $? != 0 || !defined $log;
+	my @times = sort { $a <=> $b }
+		map { my @field = split ' '; ($field[2] - $field[6]) / 1000 }
+			read_lines($log);
+	unlink $log;
+	die "lookups are missing:\n$output" if @times != $LOOKUPS;
+	return @times;
+}
+
+# Clients that do nothing but submit a walk, wait for it, and release it.
+sub walkers_start
+{
+	my ($dir, $clients, $offload) = @_;
+	my $pid = fork // die "fork: $!\n";
+
+	if ($pid == 0)
+	{
+		$ENV{PGOPTIONS} = "-c peekstash.enable_offload=$offload";
+		$ENV{PGAPPNAME} = 'walkers';
+		open STDOUT, '>', "$dir/walkers.out";
+		open STDERR, '>&', \*STDOUT;
+		exec 'pgbench', '-n', '-f', "$dir/walk", '-c', $clients, '-T', 600
+			or POSIX::_exit(1);
+	}
+	return $pid;
+}
+
+# Ends them and their walks.
+sub walkers_stop
+{
+	my ($session, $dir, $pid) = @_;
+
+	die "walkers have ended:\n", read_lines("$dir/walkers.out")
+		if waitpid($pid, WNOHANG) != 0;
+	kill 'TERM', $pid;
+	waitpid $pid, 0;
+
+	# what they had sent is still begun
+	while (($session->run(q{
+			SELECT count(*) FROM pg_stat_activity
+			WHERE application_name = 'walkers'
+				OR backend_type = 'peekstash walk'}))[0] > 0)
+	{
+		$session->run(q{SELECT peek_cancel(handle) FROM peekstash.peeks
+			WHERE state IN ('running', 'queued')});
+		usleep 20_000;
+	}
+	release_all($session);
+}
+
+# What a session that looks up single rows notices of the walks of others.
+sub measure_lookups
+{
+	my ($session) = @_;
+	my $dir = tempdir(CLEANUP => 1);
+	my $clients = 2 * $CORES;
+	my $lookup = q{SELECT * FROM peek(NULL::rows, 'rows_pkey', key => :id::bigint)};
+	my $walk =
+		q{SELECT peek_submit('many_pkey', filter => 'length(name) > 1000')};
+	my @cases = (
+		[ 'nobody walks', 0 ],
+		[ 'offload off', $clients, 'off', 0 ],
+		[ "offload on, $CORES permits", $clients, 'on', 0 ],
+		[ 'offload on, 1 permit', $clients, 'on', 1 ]);
+
+	write_script("$dir/lookup", '\set id random(1, 990000)', "$lookup;");
+	write_script("$dir/walk",
+		$walk =~ s/SELECT (.*)/SELECT quote_literal($1) AS h \\gset/r,
+		'SELECT peek_wait(:h, NULL);', 'SELECT peek_release(:h);');
+
+	my %values = rounds($LONG_ROUNDS,
+		map {
+			my ($title, $walkers, $offload, $permits) = @$_;
+
+			$title => sub {
+				my $pid;
+
+				if ($walkers > 0)
+				{
+					$session->run(
+						"ALTER SYSTEM SET peekstash.permits = $permits",
+						'SELECT pg_reload_conf()');
+					$pid = walkers_start($dir, $walkers, $offload);
+					usleep 500_000;
+				}
+				my @times = lookup_times($dir);
+				my ($offloaded) = $session->run(q{SELECT count(*)
+					FROM peekstash.peeks
+					WHERE driver = 'offloaded' AND state IN ('running', 'queued')});
+				walkers_stop($session, $dir, $pid) if $walkers > 0;
+				die "$title: $offloaded walks are in the background\n"
+					if ($offloaded > 0) != ($walkers > 0 && $offload eq 'on');
+				return { median => median(@times),
+					p95 => $times[$#times * 0.95] };
+			}
+		} @cases);
+
+	$session->run('ALTER SYSTEM RESET peekstash.permits',
+		'SELECT pg_reload_conf()');
+
+	say_line("\nMilliseconds of a lookup in one session, while $clients others,",
+		"twice the cores, walk one after the\nother through all of `many`, and",
+		"keep nothing.  Without offload all of them walk at once, with it\nas many",
+		"as there are permits.  In each round are $LOOKUPS lookups, about",
+		"$LOOKUPS_PER_SECOND a second, by pgbench in its\nquery mode \"prepared\";",
+		"\"95 %\" is what 95 of 100 stay below.");
+	say_statements('lookup' => $lookup, 'walk' => $walk);
+	say_table(
+		[ '', 'ms, median', 'to offload off', 'ms, 95 %', 'to offload off' ],
+		map { compare_row(\%values, $_->[0], $_->[0], [qw(median p95)],
+			'offload off') } @cases);
+}
+
+
+# name, what it is called on the way, function
+my @sections = (
+	[ 'walk', 'walk and stash', \&measure_walk ],
+	[ 'drain', 'whole answers', \&measure_drain ],
+	[ 'pages', 'pages of a kept answer', \&measure_pages ],
+	[ 'submit', 'keeping an answer', \&measure_submit ],
+	[ 'query', 'keeping the answer of a query', \&measure_query ],
+	[ 'download', 'downloading', \&measure_download ],
+	[ 'small', 'small answers', \&measure_small ],
+	[ 'offload', 'walks in the background', \&measure_offload ],
+	[ 'memory', 'memory', \&measure_memory ]);
+
+if ("@ARGV" eq '--sections')
+{
+	print "$_->[0]\n" foreach @sections;
+	exit;
+}
+die "usage: $0 FILE [SECTION...]\n" if @ARGV == 0;
 
 my ($file, @wanted) = @ARGV;
-die "usage: $0 FILE [PART...]\n" if !defined $file;
-
 my $session = Session->new;
 
 describe_machine($session);
-foreach my $part (@parts)
+foreach (@sections)
 {
-	my ($name, $what, $measure) = @$part;
+	my ($name, $title, $function) = @$_;
 
 	next if @wanted && !grep { $_ eq $name } @wanted;
-	print "   $what\n";
-	$measure->($session);
+	print "   $title\n";
+	$function->($session);
 }
 $session->end;
 

@@ -344,17 +344,18 @@ foreach my $how ('its own session', 'another session')
 	$node->safe_psql('postgres', 'CREATE EXTENSION peekstash');
 
 	# a database that goes
-	$node->safe_psql('life_copy', 'SELECT 1');
+	# (a stop point would not do: whoever arms it in there is ended, too)
+	$node->safe_psql('life_copy', q{CREATE FUNCTION nap(int) RETURNS bool STABLE
+		LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN true; END'});
 	$session = peek_session($node, dbname => 'life_copy');
-	$guard = arm_stop($node, 'walk-end', 'wait', dbname => 'life_copy');
-	$session->send('SELECT count(*) FROM "Tools".peek(NULL::t)');
-	wait_for_stop($node, 'walk-end', dbname => 'life_copy');
+	$session->send(q{SELECT count(*) FROM "Tools".peek(NULL::t, filter => 'nap(k)')});
+	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE datname = 'life_copy' AND wait_event = 'PgSleep'});
 	$node->safe_psql('postgres', 'DROP DATABASE life_copy WITH (FORCE)');
 	($out, $err) = $session->result;
 	like($err, qr/terminating connection due to administrator command/,
 		'DROP DATABASE WITH (FORCE) ends a walk');
 	$session->disconnect;
-	undef $guard;
 	no_leftovers($node);
 }
 
