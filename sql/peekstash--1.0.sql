@@ -510,8 +510,10 @@ CREATE VIEW peekstash.peeks_in_flight (
 	FROM @extschema@.peekstash_in_flight() f
 		LEFT JOIN pg_catalog.pg_stat_activity a
 			ON a.pid OPERATOR(pg_catalog.=) f.pid
-	WHERE NOT EXISTS (SELECT FROM peekstash.outcome o
-		WHERE o.handle OPERATOR(pg_catalog.=) f.handle);
+	-- a worker's outcome can be seen before its submitter's handle
+	WHERE NOT EXISTS (SELECT FROM peekstash.handle h
+		JOIN peekstash.outcome o ON o.handle OPERATOR(pg_catalog.=) h.handle
+		WHERE h.handle OPERATOR(pg_catalog.=) f.handle);
 
 CREATE VIEW peekstash.peeks WITH (security_barrier) AS
 	SELECT * FROM peekstash.peeks_kept

@@ -394,7 +394,13 @@ answer_store_outcome(PeekAnswer *answer, const PeekKnobs *knobs)
 	row.expires_at = TimestampTzPlusMilliseconds(row.finished_at,
 												 (int64) knobs->ttl * 1000);
 	quota_add_bytes(knobs, answer->charged_to, tail_bytes);
-	outcome_insert(&row, answer->num_workers == 0);
+
+	/* a function of the filter's can have released the very peek it serves */
+	if (!outcome_insert(&row, answer->num_workers == 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("peek \"%s\" was released while it was walked",
+						stash_handle_text(&row.handle))));
 	answer_notify(knobs, &row.handle, row.state);
 	answer->totals.stored_bytes += tail_bytes;
 }

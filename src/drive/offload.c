@@ -85,6 +85,13 @@
 /* How often the submitter looks whether a worker has not even started. */
 #define START_WAIT_MS	100
 
+/*
+ * How long it waits for them at most.  A worker that starts reads catalogs
+ * before it can say anything; if somebody waits for a lock on one of these
+ * which we hold, that is a deadlock that nobody sees.
+ */
+#define START_LIMIT_MS	20000
+
 /* As a node tree, more would come near the limit of one string. */
 #define MAX_MOVED_KEYS	1000000
 
@@ -553,14 +560,22 @@ look_for_stopped(Handover *handover, BackgroundWorkerHandle **handles,
 	}
 }
 
-/* Wait until all have answered. */
+/* Wait until all have answered, or that takes too long. */
 static void
 wait_for_workers(Handover *handover, BackgroundWorkerHandle **handles,
 				 int num_started, OffloadGate *refusal)
 {
+	TimestampTz start = GetCurrentTimestamp();
+
 	ConditionVariablePrepareToSleep(&handover->changed);
 	while (!workers_have_answered(handover, num_started, refusal))
 	{
+		if (TimestampDifferenceExceeds(start, GetCurrentTimestamp(),
+									   START_LIMIT_MS))
+		{
+			*refusal = GATE_LOCK;
+			break;
+		}
 		(void) ConditionVariableTimedSleep(&handover->changed, START_WAIT_MS,
 										   PG_WAIT_EXTENSION);
 		look_for_stopped(handover, handles, num_started);
@@ -570,32 +585,39 @@ wait_for_workers(Handover *handover, BackgroundWorkerHandle **handles,
 
 /*
  * Decide how it goes on, and tell the workers; returns how many walk.  One that
- * was ready may be gone since, but not after this without being missed.
+ * was ready may be gone since, but not after this without being missed; one
+ * that has not answered is too late.
  */
 static int
-handover_decide(Handover *handover, int num_started)
+handover_decide(Handover *handover, BackgroundWorkerHandle **handles,
+				int num_started)
 {
 	int			num_ready = 0;
+	bool		late[MAX_WALK_WORKERS] = {0};
 
 	SpinLockAcquire(&handover->mutex);
 	for (int i = num_started - 1; i >= 0; i--)
 	{
 		WorkerResult *worker = &handover->workers[i];
 
-		if (worker->state != WORKER_READY)
-			continue;
-		if (worker->left)
+		if (worker->state == WORKER_READY && !worker->left)
 		{
-			worker->state = WORKER_REFUSED;
+			handover->finisher = i;
+			num_ready++;
 			continue;
 		}
-		handover->finisher = i;
-		num_ready++;
+		late[i] = worker->state == WORKER_STARTING && !worker->left;
+		worker->state = WORKER_REFUSED;
 	}
 	handover->num_workers = num_ready;
 	handover->phase = num_ready > 0 ? HANDOVER_GO : HANDOVER_STAY;
 	SpinLockRelease(&handover->mutex);
 	ConditionVariableBroadcast(&handover->changed);
+	for (int i = 0; i < num_started; i++)
+	{
+		if (late[i])
+			TerminateBackgroundWorker(handles[i]);
+	}
 	return num_ready;
 }
 
@@ -648,7 +670,7 @@ hand_over(PeekAnswer *answer, OffloadSource *source, const PeekKnobs *knobs,
 
 	PEEK_STOP("handover-decide");
 	registry_set_state(answer->slot, PEEK_QUEUED);
-	num_ready = handover_decide(handover, num_started);
+	num_ready = handover_decide(handover, handles, num_started);
 	if (num_ready > 0)
 		registry_offload(answer->slot, num_ready,
 						 answer->estimated_positions);

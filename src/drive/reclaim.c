@@ -334,14 +334,12 @@ write_failure(const PeekInFlight *peek)
 		"the worker of the peek was ended";
 
 	/*
-	 * Its handle may have been released meanwhile.  Or it is right now: then
-	 * that does not see this row, and leaves it to reclaim as it does what
-	 * workers write.
+	 * Nothing is written if its handle has been released meanwhile.  If it is
+	 * right now, that waits for us and does not see this row: it is left to
+	 * reclaim, as what workers write.
 	 */
-	if (!handle_exists(&peek->handle))
-		return;
-	outcome_insert(&row, true);
-	registry_committing(peek->slot);
+	if (outcome_insert(&row, true))
+		registry_committing(peek->slot);
 }
 
 /* The rows of a peek that workers have left, under the lock of sweeps. */

@@ -181,7 +181,10 @@ worker_before_exit(int code, Datum arg)
 	{
 		SpinLockAcquire(&handover->mutex);
 		my_result()->left = true;
-		last_words = !has_ended && handover->phase >= HANDOVER_GO;
+
+		/* one that has refused is no loss */
+		last_words = !has_ended && my_result()->state >= WORKER_READY &&
+			handover->phase >= HANDOVER_GO;
 		if (last_words)
 			handover->phase = HANDOVER_ABORT;
 		if (last_words && handover->verdict < VERDICT_ERROR)
@@ -338,12 +341,28 @@ refuse(OffloadGate gate)
 	bool		in_time;
 
 	SpinLockAcquire(&handover->mutex);
-	in_time = handover->phase < HANDOVER_GO;
+	in_time = my_result()->state < WORKER_READY ||
+		handover->phase < HANDOVER_GO;
 	if (in_time)
 	{
 		my_result()->refusal = gate;
 		my_result()->state = WORKER_REFUSED;
 	}
+	SpinLockRelease(&handover->mutex);
+	ConditionVariableBroadcast(&handover->changed);
+	return in_time;
+}
+
+/* Say yes.  False: it is too late for that. */
+static bool
+say_ready(void)
+{
+	bool		in_time;
+
+	SpinLockAcquire(&handover->mutex);
+	in_time = my_result()->state == WORKER_STARTING;
+	if (in_time)
+		my_result()->state = WORKER_READY;
 	SpinLockRelease(&handover->mutex);
 	ConditionVariableBroadcast(&handover->changed);
 	return in_time;
@@ -689,8 +708,7 @@ prepare(WorkerSource *source)
 		arrangement_check_select(source->arrangement,
 								 source->request->used_columns);
 	}
-	set_my_state(WORKER_READY);
-	return true;
+	return say_ready();
 }
 
 /* Run the walk, up to the commit. */
@@ -853,7 +871,7 @@ store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
 	row.error = handover->message;
 	row.detail = handover->detail[0] != '\0' ? handover->detail : NULL;
 	PEEK_STOP("failure-insert");
-	outcome_insert(&row, false);
+	(void) outcome_insert(&row, false);
 	answer_notify(knobs, &row.handle, row.state);
 	registry_committing(me.slot);
 	PopActiveSnapshot();

@@ -352,9 +352,11 @@ handle_insert(const HandleRow *row)
 
 /*
  * Write an outcome row: as the submitter, in the transaction that has written
- * the handle row, or as a worker.
+ * the handle row (or later, under a lock of it that keeps others from releasing
+ * it until the end of the transaction), or as a worker.  False: the handle has
+ * been released; a worker does not look.
  */
-void
+bool
 outcome_insert(const OutcomeRow *row, bool by_submitter)
 {
 	Datum		values[OUTCOME_NATTS];
@@ -403,13 +405,9 @@ outcome_insert(const OutcomeRow *row, bool by_submitter)
 		text_or_null(row->error, &nulls[OUTCOME_ERROR - 1]);
 	values[OUTCOME_DETAIL - 1] =
 		text_or_null(row->detail, &nulls[OUTCOME_DETAIL - 1]);
-	/* a function of the filter's can have released the very peek it serves */
-	if (stash_execute(by_submitter ? &insert_outcome : &insert_workers_outcome,
-					  values, nulls, SPI_OK_INSERT, NULL, NULL) != 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("peek \"%s\" was released while it was walked",
-						stash_handle_text(&row->handle))));
+	return stash_execute(by_submitter ? &insert_outcome :
+						 &insert_workers_outcome,
+						 values, nulls, SPI_OK_INSERT, NULL, NULL) == 1;
 }
 
 /*

@@ -102,7 +102,7 @@ typedef void (*StashUsageCallback) (Oid charged_to, int64 peeks, int64 bytes,
 typedef bool (*HandleCheck) (const HandleRow *row);
 
 extern bool handle_insert(const HandleRow *row);
-extern void outcome_insert(const OutcomeRow *row, bool by_submitter);
+extern bool outcome_insert(const OutcomeRow *row, bool by_submitter);
 extern bool handle_load(const pg_uuid_t *handle, StoredPeek *peek,
 						HandleCheck may_see, int64 end_row);
 extern bool handle_exists(const pg_uuid_t *handle);
