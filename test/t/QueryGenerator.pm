@@ -277,12 +277,27 @@ sub from
 	return ($text, @scope);
 }
 
+# A query that ORDER BY can be written behind.  That of the query that has the
+# ROLLUP itself is not enough: PostgreSQL before 18 leaves a key of it out of
+# the sort if the key is constant, or equal to another one, in the rows that are
+# grouped.  It forgets that ROLLUP makes NULL of it.  Then rows that differ in
+# nothing else come in the order in which the plan happens to find them.  For
+# a query around it they are rows like any other.
+sub orderable
+{
+	my ($query) = @_;
+
+	return $query =~ / GROUP BY ROLLUP \([\d, ]+\)( HAVING count\(\*\) > \d+)?$/
+	  ? "SELECT * FROM ($query) AS r"
+	  : $query;
+}
+
 # Order a query by all of its columns, so that LIMIT leaves nothing open.
 sub columns_ordered
 {
 	my ($query, $count) = @_;
 
-	$$query .= ' ORDER BY ' . join(', ', 1 .. $count) if $count > 0;
+	$$query = orderable($$query) . ' ORDER BY ' . join(', ', 1 .. $count) if $count > 0;
 	return 1;
 }
 
@@ -413,7 +428,7 @@ sub new_query
 		my @by = map { $_ . pick('', '', ' DESC', ' NULLS FIRST') } 1 .. $count;
 
 		$features{order} = 1;
-		$query .= ' ORDER BY ' . join ', ', @by;
+		$query = orderable($query) . ' ORDER BY ' . join ', ', @by;
 		if (chance(0.4))
 		{
 			$features{limit} = 1;
