@@ -68,19 +68,24 @@ OBJS = \
 #   ISOLATION     test/specs/NAME.spec against expected/NAME.out
 #   TAP           test/t/NAME.pl
 REGRESS = peek keys bounds expression limits options errors privileges types \
-	stash handles life quotas access
+	stash handles life quotas access offload
 REGRESS_LATE = peek expression options errors privileges stash handles life \
 	access
 ISOLATION = snapshot_isolation same_key serializable savepoints concurrent_ddl \
 	half_built_index old_snapshot_index other_temp_table rewritten_table \
-	handle_visibility same_handle release_and_sweep cancel_walk quota_in_flight
+	handle_visibility same_handle release_and_sweep cancel_walk quota_in_flight \
+	offload_cancel
 TAP = test/t/010_memory.pl test/t/011_transactions.pl \
 	test/t/012_late_load.pl test/t/013_hammer.pl \
 	test/t/020_differential.pl \
 	test/t/030_stash_stops.pl test/t/031_random_aborts.pl \
 	test/t/032_batch_format.pl test/t/033_stash_memory.pl \
 	test/t/040_pooler.pl test/t/041_drivers.pl test/t/042_life.pl \
-	test/t/050_storm.pl
+	test/t/050_storm.pl \
+	test/t/080_own_rows.pl test/t/081_worker_context.pl \
+	test/t/082_hand_over.pl \
+	test/t/085_offload_aborts.pl test/t/086_offload_stops.pl \
+	test/t/087_reclaim.pl
 
 # TAP is not given to PGXS: these tests need the test build.
 REGRESS_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)
