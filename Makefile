@@ -84,13 +84,13 @@ PEEKGET_OBJS = \
 #   ISOLATION     test/specs/NAME.spec against expected/NAME.out
 #   TAP           test/t/NAME.pl
 REGRESS = peek keys bounds expression limits options errors privileges types \
-	stash handles life quotas access query query_access query_background
+	stash handles life quotas access query query_access query_background offload
 REGRESS_LATE = peek expression options errors privileges stash handles life \
 	access query
 ISOLATION = snapshot_isolation same_key serializable savepoints concurrent_ddl \
 	half_built_index old_snapshot_index other_temp_table rewritten_table \
 	rewritten_query handle_visibility same_handle release_and_sweep \
-	cancel_walk quota_in_flight
+	cancel_walk quota_in_flight offload_cancel
 TAP = test/t/010_memory.pl test/t/011_transactions.pl \
 	test/t/012_late_load.pl test/t/013_hammer.pl \
 	test/t/020_differential.pl \
@@ -100,7 +100,10 @@ TAP = test/t/010_memory.pl test/t/011_transactions.pl \
 	test/t/050_storm.pl test/t/060_query_differential.pl \
 	test/t/061_query_fdw.pl test/t/062_query_aborts.pl \
 	test/t/070_peekget.pl test/t/071_peekget_resume.pl \
-	test/t/072_peekget_pooler.pl
+	test/t/072_peekget_pooler.pl test/t/080_own_rows.pl \
+	test/t/081_worker_context.pl test/t/082_hand_over.pl \
+	test/t/085_offload_aborts.pl test/t/086_offload_stops.pl \
+	test/t/087_reclaim.pl
 
 # TAP is not given to PGXS: these tests need the test build.
 REGRESS_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)

@@ -48,7 +48,8 @@ my %stop_class = (
 	error => 1886545771,
 	wait  => 1886545772,
 	fatal => 1886545773,
-	kill  => 1886545774);
+	kill  => 1886545774,
+	skip  => 1886545775);
 
 # Seconds until what must go away by itself has gone: a backend that was
 # killed, or whose client has left, ends after the test sees the end of the
@@ -105,7 +106,11 @@ sub peek_session
 # Arms a stop point: every process of the database that reaches it throws
 # ("error"), waits ("wait"), ends ("fatal") or is killed ("kill"), until
 # release is called on the returned guard or the guard goes out of scope.
-# Waiting processes go on then.
+# Waiting processes go on then.  With "skip" the point is the name of a
+# protection that is left out so long.
+#
+#	session	hold the lock in this session, and leave that open; default a
+#			session of its own, with options as in peek_session
 sub arm_stop
 {
 	my ($node, $point, $action, %opts) = @_;
@@ -114,13 +119,14 @@ sub arm_stop
 	return PeekTest::Guard->new($node, $stop_class{$action}, $point, %opts);
 }
 
-# Waits until a process waits at a stop point, and returns its process id.
+# Waits until a process waits at a stop point, and returns its process id; with
+# count => n, until so many do, and returns all of them.
 sub wait_for_stop
 {
 	my ($node, $point, %opts) = @_;
 	my $dbname = $opts{dbname} || 'postgres';
 	my $query = qq{
-		SELECT min(l.pid) FROM pg_locks l
+		SELECT string_agg(l.pid::text, ' ' ORDER BY l.pid) FROM pg_locks l
 		  JOIN pg_database d ON d.oid = l.database
 		WHERE d.datname = current_database()
 		  AND l.locktype = 'advisory' AND NOT l.granted
@@ -129,8 +135,8 @@ sub wait_for_stop
 
 	foreach (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
-		my $pid = $node->safe_psql($dbname, $query);
-		return $pid if $pid ne '';
+		my @pids = split / /, $node->safe_psql($dbname, $query);
+		return wantarray ? @pids : $pids[0] if @pids >= ($opts{count} || 1);
 		usleep(100_000);
 	}
 	die "no process came to stop point \"$point\"";
@@ -279,8 +285,9 @@ sub result
 
 	$self->_pump_until(
 		sub {
-			$psql->{stdout} =~ /^\Q$mark\E$/m
-			  && $psql->{stderr} =~ /^\Q$mark\E$/m;
+			# with its end of line, which may come later
+			$psql->{stdout} =~ /^\Q$mark\E\n/m
+			  && $psql->{stderr} =~ /^\Q$mark\E\n/m;
 		},
 		'the end of a query');
 	foreach my $stream (qw(stdout stderr))
@@ -384,10 +391,15 @@ use warnings;
 sub new
 {
 	my ($class, $node, $stop_class, $point, %opts) = @_;
-	my $session = PeekTest::Session->new($node, %opts);
+	my $session = $opts{session} || PeekTest::Session->new($node, %opts);
+	my $lock = "$stop_class, hashtext('$point')";
 
-	$session->query("SELECT pg_advisory_lock($stop_class, hashtext('$point'))");
-	return bless { session => $session }, $class;
+	$session->query("SELECT pg_advisory_lock($lock)");
+	return bless {
+		session => $session,
+		lock => $lock,
+		lent => defined $opts{session},
+		held => 1 }, $class;
 }
 
 # Disarms the stop point.  Harmless if a crash of the server has done it.
@@ -397,9 +409,10 @@ sub release
 	my $session = $self->{session};
 
 	# Not by quit alone: the backend gives its locks back some time after it.
-	eval { $session->query('SELECT pg_advisory_unlock_all()') }
-	  unless $session->ended;
-	$session->quit;
+	eval { $session->query("SELECT pg_advisory_unlock($self->{lock})") }
+	  if $self->{held} && !$session->ended;
+	$self->{held} = 0;
+	$session->quit unless $self->{lent};
 	return;
 }
 
