@@ -102,6 +102,7 @@ TAP = test/t/010_memory.pl test/t/011_transactions.pl \
 	test/t/070_peekget.pl test/t/071_peekget_resume.pl \
 	test/t/072_peekget_pooler.pl test/t/080_own_rows.pl \
 	test/t/081_worker_context.pl test/t/082_hand_over.pl \
+	test/t/083_shared_limits.pl test/t/084_permits.pl \
 	test/t/085_offload_aborts.pl test/t/086_offload_stops.pl \
 	test/t/087_reclaim.pl
 

@@ -166,7 +166,7 @@ sub submit_call
 		workers => pick(1, 1, 3),
 		stash_threshold => pick(0, below(2000), below(300_000)),
 		stash_batch_size => pick(500 + below(2000), below(100_000) + 1),
-		inline_budget => pick(1, below(3000)),
+		inline_budget => 1 + pick(0, below(3000)),
 		yield_granularity => pick(1, 100, 1000),
 		ttl => 3600,
 		label => qq("$from $limit"));
@@ -317,7 +317,8 @@ sub count_kinds
 	return $total;
 }
 
-# One of the clients, again and again, until there were so many aborts.
+# One of the clients, again and again, until there were so many aborts, and
+# whoever kills has done so.
 sub client
 {
 	my ($number) = @_;
@@ -325,7 +326,7 @@ sub client
 	my $total = 0;
 
 	srand $seed + $number;
-	while ($total < $ABORTS / $CLIENTS)
+	while ($total < $ABORTS / $CLIENTS || ($KILLS && !-e "$dir/killed"))
 	{
 		my $leave = below(6) == 0;
 		my $script = script($number);
@@ -397,7 +398,7 @@ my $stops = 0;
 srand $seed + 100;
 while (%pids)
 {
-	usleep($KILLS ? 1000 * (300 + below(1500)) : 50_000);
+	usleep($KILLS ? 1000 * (200 + below(800)) : 50_000);
 	foreach my $pid (sort keys %pids)
 	{
 		next unless waitpid($pid, POSIX::WNOHANG) == $pid;
@@ -422,6 +423,8 @@ while (%pids)
 				WHEN 'peekstash walk' THEN 1 ELSE 3 END LIMIT 1});
 		$kills += kill 'KILL', $out if defined $out && $out =~ /^\d+$/;
 	}
+	append_to_file("$dir/killed", '')
+	  if $kills == $KILLS && $stops == $STOPS;
 }
 $watch->query('INSERT INTO over VALUES (1)');
 append_to_file("$dir/over", '');
