@@ -213,6 +213,10 @@ foreach my $point ('upload-finish', 'worker-commit')
 		becomes(1, 0, 'and no one after they are cancelled');
 	}
 	is($cancelled, 100, 'a hundred cancelled');
+
+	# a worker counts last of all
+	$watch->wait_until(q{SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE backend_type = 'peekstash walk'});
 	$watch->counted($before, { answers_cancelled => 100 },
 		'they are counted as no walk');
 	is($watch->query($waits), $waits_before, 'nor are their waits observed');

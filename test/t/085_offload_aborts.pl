@@ -520,7 +520,10 @@ if (!$KILLS)
 		$grown->{answers_memory} + $grown->{answers_stashed}
 		  + $grown->{answers_failed}, 'the statistics add up');
 	cmp_ok($ended, '<=', $total{calls} + 6, 'no walk is counted twice');
-	cmp_ok($grown->{$_}, '>', $ABORTS / 50, "enough $_")
+
+	# each has happened; how often, the machine's load decides, because most
+	# of what ends them is timed
+	cmp_ok($grown->{$_}, '>', 0, "some $_")
 	  foreach qw(walks_inline walks_offloaded answers_stashed answers_failed
 	  answers_cancelled);
 	is($watch->segments, $segments, 'no segment of shared memory is left');
