@@ -68,13 +68,13 @@
 #include "stash/stash.h"
 #include "stop.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/shm_toc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/timeout.h"
 #include "utils/wait_event.h"
 #include "walk/scan.h"
 
@@ -812,27 +812,6 @@ pronounce(const ErrorData *error)
 }
 
 
-/*
- * Lock the tables of the stash.  lock_timeout is done by SIGINT, which is not
- * heard any more, so this waits by itself.
- */
-static void
-wait_for_stash(void)
-{
-	for (int waited = 0; !lock_stash(); waited += 100)
-	{
-		if (waited >= LOCK_TIMEOUT_MS)
-			ereport(ERROR,
-					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-					 errmsg("could not lock the stash to write how a peek has failed")));
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 100L, PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
-}
-
 /* Write how the peek has failed, and delete what may be there of it. */
 static void
 store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
@@ -850,7 +829,6 @@ store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
 
 	begin_transaction();
 	xact_register();
-	wait_for_stash();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	(void) handle_reclaim(&handover->handle, &deleted);
 	quota_freed(handover->session_user, 0, deleted, NULL);
@@ -880,6 +858,18 @@ store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
 }
 
 /*
+ * SIGINT, where a request to stop is not heard any more.  lock_timeout comes
+ * by it, too, and must be: catalogs and the stash can be locked by somebody who
+ * waits for the submitter.
+ */
+static void
+handle_lock_timeout(SIGNAL_ARGS)
+{
+	if (get_timeout_indicator(LOCK_TIMEOUT, false))
+		StatementCancelHandler(postgres_signal_arg);
+}
+
+/*
  * The finisher has failed, or another worker has: when all have left, it is
  * known how.  The transaction has been aborted.
  */
@@ -892,7 +882,8 @@ finish_failure(const PeekScanState *state, const PeekKnobs *knobs,
 	bool		lost;
 
 	/* whoever asks to stop now has been heard; SIGTERM still ends us */
-	pqsignal(SIGINT, SIG_IGN);
+	pqsignal(SIGINT, handle_lock_timeout);
+	(void) get_timeout_indicator(LOCK_TIMEOUT, true);
 	QueryCancelPending = false;
 
 	ConditionVariablePrepareToSleep(&handover->changed);
@@ -906,13 +897,16 @@ finish_failure(const PeekScanState *state, const PeekKnobs *knobs,
 			positions += handover->workers[i].positions;
 	}
 	cancelled = handover->verdict == VERDICT_CANCELLED;
+
+	/* if it cannot be written now, reclaim does that, and counts nothing */
+	is_counted = true;
+	answer_count_failure(cancelled, true, Max(positions, 0), seconds);
 	if (!registry_is_doomed(me.slot))
 	{
 		store_failure(knobs, positions, cancelled);
 		registry_set_state(me.slot, cancelled ? PEEK_CANCELLED : PEEK_FAILED);
 	}
-	has_ended = is_counted = true;
-	answer_count_failure(cancelled, true, Max(positions, 0), seconds);
+	has_ended = true;
 }
 
 /* Make the error at hand that of the peek, and end. */

@@ -212,7 +212,8 @@ my $catalog_locker;
 	# once before, so that what it needs is in its cache
 	$reader->query(q{SET peekstash.enable_offload = on;
 		SET peekstash.inline_budget = 1});
-	$reader->query(q{SELECT peek_status(peek_submit('t'))});
+	$reader->query(q{SELECT peek_wait(peek_submit('t'), '120 s')});
+	wait_until(q{SELECT slots_in_use = 1 FROM peekstash.stat});
 	$reader->query('BEGIN; SELECT count(*) FROM pg_class');
 	$catalog_locker->send(
 		q{BEGIN; LOCK TABLE pg_class; SELECT 'locked'; COMMIT});
@@ -634,9 +635,36 @@ foreach my $ddl (
 	my $session = peek_session($node, dbname => $other);
 	my $dropper = peek_session($node, dbname => $other);
 
+	# A worker that has failed, and needs a catalog to write that down.  It is
+	# looked at from another database until the catalog can be read again.
 	$session->query(q{SELECT peek_release(peek_submit('t'))});
+	$gate->query('SELECT pg_advisory_unlock_all()');
 	$gate->query('SELECT pg_advisory_lock(20)');
-	my $handle = submit($session, q{filter => 'gate(k)'},
+	$session->query(q{BEGIN; SET LOCAL lock_timeout = '200ms';
+		SELECT count(*) FROM pg_class});
+	my $handle = submit($session,
+		q{filter => 'gate(k) AND 1 / (k - 1500) < 9'});
+	my $worker = at_gate(dbname => $other);
+	$dropper->send('BEGIN; LOCK TABLE pg_class; COMMIT');
+	blocked_ok($dropper->pid, 'a lock on a catalog beside a walk');
+	$gate->query('SELECT pg_advisory_unlock_all()');
+	ok( wait_until(
+			"SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+				WHERE pid = $worker)"),
+		'a worker that has failed does not wait for it for ever');
+	$session->query('COMMIT');
+	$dropper->result;
+	ok( wait_until(
+			"SELECT EXISTS (SELECT FROM peekstash.outcome
+				WHERE handle = '$handle')",
+			dbname => $other),
+		'its outcome is written then');
+	is(status($session, $handle, 'state, sqlstate'),
+		'failed|22012', 'and says how it has failed');
+	settled_ok('a lock on a catalog');
+
+	$gate->query('SELECT pg_advisory_lock(20)');
+	$handle = submit($session, q{filter => 'gate(k)'},
 		stash_threshold => 0);
 	at_gate(dbname => $other);
 	$dropper->send('DROP EXTENSION peekstash');
@@ -701,6 +729,47 @@ foreach my $ddl (
 	ok($session->query("SELECT peek_release('$handle')"), 'it is released');
 	$session->quit;
 	settled_ok('ended workers');
+}
+
+
+# A worker that has failed writes that down.  If the table is locked then, it
+# does not wait for ever, and reclaim writes what it could not.
+
+{
+	my $session = peek_session($node);
+	my $locker = peek_session($node);
+
+	shut();
+	$session->query(q{SET lock_timeout = '200ms'});
+	my $before = $session->query(
+		'SELECT answers_failed, answers_cancelled FROM peekstash.stat');
+	my $handle = submit($session,
+		q{filter => 'gate(k) AND 1 / (k - 1500) < 9'});
+	my $worker = at_gate();
+	$locker->send('BEGIN; LOCK TABLE peekstash.outcome');
+	blocked_ok($locker->pid, 'a lock that waits for the walk');
+	unlock();
+	$locker->result;
+	ok( wait_until(
+			"SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+				WHERE pid = $worker)"),
+		'a worker that cannot write how it has failed ends');
+	is( $locker->query('SELECT slots_in_use FROM peekstash.stat'),
+		$held_slots + 1, 'its slot knows');
+	$locker->query('COMMIT');
+	ok( wait_until(
+			"SELECT EXISTS (SELECT FROM peekstash.outcome
+				WHERE handle = '$handle')"),
+		'its outcome is written when that can be');
+	is(status($session, $handle, 'state, sqlstate, error'),
+		'failed|22012|division by zero', 'and says how it has failed');
+	my ($failed, $cancelled) = split /\|/, $before;
+	is( $session->query(
+			'SELECT answers_failed, answers_cancelled FROM peekstash.stat'),
+		($failed + 1) . "|$cancelled",
+		'it is counted as failed');
+	$_->quit foreach $session, $locker;
+	settled_ok('an outcome that could not be written');
 }
 
 

@@ -41,6 +41,7 @@ my $node = peek_start('storm', conf => qq{
 	max_worker_processes = 24
 	deadlock_timeout = 100ms
 	dynamic_shared_memory_type = mmap
+	max_parallel_workers_per_gather = 0
 	peekstash.max_workers = 4
 	peekstash.permits = 5
 	peekstash.enable_offload = on
@@ -149,8 +150,6 @@ my $submit_all =
 $watch->ready($submit_all);
 $watch->settled('to begin with');
 
-# Segments of shared memory that others have made stay; so do those of ours
-# that are there when everything is idle.
 my $segments = $watch->segments;
 my $before = $watch->counts;
 

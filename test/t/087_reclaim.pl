@@ -27,6 +27,7 @@ my $node = peek_start('reclaim', conf => qq{
 	peekstash.slots = $SLOTS
 	peekstash.permits = 4
 	dynamic_shared_memory_type = mmap
+	max_parallel_workers_per_gather = 0
 });
 
 my $setup = qq{
