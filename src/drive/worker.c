@@ -87,6 +87,7 @@
 #define LOCK_TIMEOUT_MS	10000
 
 #define WORKER_ENDED	"a worker of the peek ended before its walk"
+#define PEEK_CANCELLED_BY_USER	"canceling peek due to user request"
 
 pg_noreturn PGDLLEXPORT void peekstash_worker_main(Datum arg);
 
@@ -226,7 +227,7 @@ check_wanted(void *arg)
 		registry_cancel_requested(me.slot) || registry_is_doomed(me.slot))
 		ereport(ERROR,
 				(errcode(ERRCODE_QUERY_CANCELED),
-				 errmsg("canceling peek due to user request")));
+				 errmsg(PEEK_CANCELLED_BY_USER)));
 }
 
 /* Take over the submitter's settings.  They come with their sources. */
@@ -238,6 +239,13 @@ take_settings(void)
 	XactReadOnly = false;
 	RestoreGUCState(shm_toc_lookup(toc, HANDOVER_KEY_SETTINGS, false));
 	CommitTransactionCommand();
+
+	/*
+	 * What the submitter has from the configuration may be old: it looks
+	 * between statements only, and the change may have been before us.
+	 */
+	ProcessConfigFile(PGC_SIGHUP);
+	settings_changed = true;
 
 	if (LockTimeout == 0 || LockTimeout > LOCK_TIMEOUT_MS)
 		SetConfigOption("lock_timeout", psprintf("%d", LOCK_TIMEOUT_MS),
@@ -878,6 +886,7 @@ finish_failure(const PeekScanState *state, const PeekKnobs *knobs,
 			   double seconds)
 {
 	int64		positions = state->positions;
+	bool		cancel_requested;
 	bool		cancelled;
 	bool		lost;
 
@@ -890,12 +899,24 @@ finish_failure(const PeekScanState *state, const PeekKnobs *knobs,
 	while (!others_are(WORKER_COMMITTED, &lost))
 		handover_sleep();
 	ConditionVariableCancelSleep();
+	cancel_requested = registry_cancel_requested(me.slot);
 
 	for (int i = 0; i < MAX_WALK_WORKERS; i++)
 	{
 		if (i != me.number)
 			positions += handover->workers[i].positions;
 	}
+
+	/* a function may have made another error of what interrupted it */
+	SpinLockAcquire(&handover->mutex);
+	if (cancel_requested && handover->verdict != VERDICT_CANCELLED)
+	{
+		handover->verdict = VERDICT_CANCELLED;
+		strcpy(handover->sqlstate, unpack_sql_state(ERRCODE_QUERY_CANCELED));
+		strcpy(handover->message, PEEK_CANCELLED_BY_USER);
+		handover->detail[0] = '\0';
+	}
+	SpinLockRelease(&handover->mutex);
 	cancelled = handover->verdict == VERDICT_CANCELLED;
 
 	/* if it cannot be written now, reclaim does that, and counts nothing */

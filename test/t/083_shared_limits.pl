@@ -25,7 +25,7 @@ $node->safe_psql('postgres', qq{
 	INSERT INTO t SELECT i, lpad(i::text, 91, 'x')
 		FROM generate_series(1, $rows) i;
 	VACUUM ANALYZE t;
-	CREATE FUNCTION held(k int) RETURNS bool LANGUAGE plpgsql STABLE PARALLEL SAFE AS '
+	CREATE FUNCTION held(k int) RETURNS bool LANGUAGE plpgsql STABLE PARALLEL SAFE SET lock_timeout = 0 AS '
 		BEGIN
 			PERFORM pg_advisory_lock_shared(77);
 			PERFORM pg_advisory_unlock_shared(77);
@@ -177,6 +177,147 @@ is( ended(q{, filter => '1 / (k - 1) >= 0'}, 2, '"row_iteration_limit": 19000',
 		'a cancellation beats an error');
 	$blocker->quit;
 }
+
+# Every order of arrival.  One worker takes the first page and waits there at
+# the row 5, another one waits at the row 2000, and comes to the row iteration
+# limit if it goes on.  What each does when it is let go, or is interrupted
+# because of the other one, is said in the filter:
+#
+#	wait	it is cancelled
+#	go on	it goes on with the walk
+#	again	it waits once more, and does what comes next
+#	throw	it throws an error of its own, also when it is let go
+$node->safe_psql('postgres', q{
+	CREATE FUNCTION meet(k int, at int, what text[]) RETURNS boolean
+	LANGUAGE plpgsql STABLE PARALLEL SAFE SET lock_timeout = 0 AS $$
+	DECLARE
+		step text;
+	BEGIN
+		IF k <> at THEN
+			RETURN true;
+		END IF;
+		FOREACH step IN ARRAY what LOOP
+			BEGIN
+				PERFORM pg_advisory_lock_shared(83, at);
+				PERFORM pg_advisory_unlock_shared(83, at);
+				IF step = 'throw' THEN
+					RAISE 'own error' USING ERRCODE = 'ZZ001';
+				END IF;
+				RETURN true;
+			EXCEPTION WHEN query_canceled THEN
+				IF step = 'throw' THEN
+					RAISE 'own error' USING ERRCODE = 'ZZ001';
+				ELSIF step = 'wait' THEN
+					RAISE;
+				ELSIF step = 'go on' THEN
+					RETURN true;
+				END IF;
+			END;
+		END LOOP;
+		RETURN true;
+	END $$;
+});
+
+my $keeper = peek_session($node);
+
+# Since when a worker waits at a row; empty if none does.
+sub waits_since
+{
+	my ($at) = @_;
+
+	return $watch->query("SELECT waitstart FROM pg_locks
+		WHERE locktype = 'advisory' AND classid = 83 AND objid = $at
+		AND NOT granted AND waitstart IS NOT NULL");
+}
+
+# Lets the one at the row 2000 go, and waits until it has failed and the other
+# one, who was interrupted because of that, waits again.
+sub fail_first
+{
+	my $since = waits_since(5);
+
+	$keeper->query('SELECT pg_advisory_unlock(83, 2000)');
+	$watch->wait_until("SELECT count(*) = 1 FROM pg_locks
+		WHERE locktype = 'advisory' AND classid = 83 AND objid = 5
+		AND NOT granted AND waitstart > '$since'");
+	return;
+}
+
+my $limit_error =
+  '53400|peek exceeded the row iteration limit of 4000';
+my $cancelled = '57014|canceling [a-z ]+ due to user request';
+my $cancel = sub { $session->query("SELECT peek_cancel('$_[0]')") };
+foreach my $order (
+	[ 'a limit alone', $limit_error, ['wait'], ['wait'],
+		sub { $keeper->query('SELECT pg_advisory_unlock(83, 2000)') } ],
+	[ 'an error alone', 'ZZ001|own error', ['throw'], ['wait'],
+		sub { $keeper->query('SELECT pg_advisory_unlock(83, 5)') } ],
+	[ 'a limit, then an error', 'ZZ001|own error', ['throw'], ['wait'],
+		sub { $keeper->query('SELECT pg_advisory_unlock(83, 2000)') } ],
+	[ 'an error, then a limit', 'ZZ001|own error', ['throw'], ['go on'],
+		sub { $keeper->query('SELECT pg_advisory_unlock(83, 5)') }, 100_000 ],
+	[ 'a cancel alone', $cancelled, ['wait'], ['wait'], $cancel ],
+	[ 'a cancel, then an error', $cancelled, ['throw'], ['wait'], $cancel ],
+	[ 'a cancel, then errors only', $cancelled, ['throw'], ['throw'],
+		$cancel ],
+	[ 'a cancel, then a limit', $cancelled, ['wait'], ['go on'], $cancel,
+		100_000 ],
+	[ 'a limit, then a cancel', $cancelled, [ 'again', 'wait' ], ['wait'],
+		sub { fail_first(); $cancel->(@_) } ],
+	[ 'an error, then a cancel', $cancelled, [ 'again', 'wait' ], ['throw'],
+		sub { fail_first(); $cancel->(@_) } ],
+	[ 'an error, a cancel, and an error', $cancelled, [ 'again', 'throw' ],
+		['throw'], sub { fail_first(); $cancel->(@_) } ])
+{
+	my ($name, $wanted, $first, $second, $run, $yield) = @$order;
+	my $state = $wanted eq $cancelled ? 'cancelled' : 'failed';
+
+	# which of the two is the finisher is a matter of time
+	foreach my $round (1 .. 3)
+	{
+		my $filter = sprintf "meet(k, 5, ''{%s}'') AND meet(k, 2000, ''{%s}'')",
+		  join(',', @$first), join(',', @$second);
+		my $before = $watch->counts;
+
+		$keeper->query("SELECT pg_advisory_lock(83, $_)") foreach 5, 2000;
+		my ($handle) = $session->query("SELECT peek_submit('t',
+			filter => '$filter', options => '{\"background\": true,
+				\"workers\": 2, \"stash_threshold\": 0,
+				\"stash_batch_size\": 1000, \"row_iteration_limit\": 4000,
+				\"yield_granularity\": " . ($yield || 50) . "}')");
+		$watch->wait_until("SELECT count(*) = 2 FROM pg_locks
+			WHERE locktype = 'advisory' AND classid = 83
+			AND NOT granted AND waitstart IS NOT NULL");
+		$run->($handle);
+		like(how($handle), qr/^$state\|offloaded\|0\|$wanted$/,
+			"$name, round $round");
+		$keeper->query('SELECT pg_advisory_unlock_all()');
+		$watch->settled("$name, round $round: settled");
+		$watch->counted($before, { "answers_$state" => 1 },
+			"$name, round $round: counted");
+	}
+}
+
+# One is over long before the other comes to the cap: 19999 rows are 2188 kB
+# and less than one kB.
+foreach my $workers (2, 3)
+{
+	my $cap = 2187;
+
+	$keeper->query('SELECT pg_advisory_lock(83, 5)');
+	my ($handle) = $session->query("SELECT peek_submit('t',
+		filter => 'meet(k, 5, ''{wait}'')', options => '{\"background\": true,
+			\"workers\": $workers, \"stash_threshold\": 0,
+			\"max_result_size\": $cap}')");
+	ok($watch->wait_until("SELECT num_rows > 19000 AND state = 'running'
+			FROM peekstash.peeks WHERE handle = '$handle'"),
+		"$workers workers: all but one have walked, below the cap");
+	$keeper->query('SELECT pg_advisory_unlock(83, 5)');
+	is(how($handle),
+		"failed|offloaded|0|53400|result exceeds max size of $cap kB",
+		"$workers workers: shares below the cap, and a sum over it");
+}
+$keeper->quit;
 
 $session->quit;
 $watch->settled('after all');

@@ -25,7 +25,7 @@ $node->safe_psql('postgres', q{
 	CREATE TABLE t (k int PRIMARY KEY, v text NOT NULL);
 	INSERT INTO t SELECT i, md5(i::text) FROM generate_series(1, 20000) i;
 	VACUUM ANALYZE t;
-	CREATE FUNCTION held(k int, at int) RETURNS bool LANGUAGE plpgsql STABLE PARALLEL SAFE AS '
+	CREATE FUNCTION held(k int, at int) RETURNS bool LANGUAGE plpgsql STABLE PARALLEL SAFE SET lock_timeout = 0 AS '
 		BEGIN
 			IF k = at THEN
 				PERFORM pg_advisory_lock_shared(77);
@@ -34,7 +34,6 @@ $node->safe_psql('postgres', q{
 			RETURN true;
 		END';
 	SELECT peek_release(peek_submit('t', key => 1));
-	ALTER SYSTEM SET lock_timeout = 0;
 });
 my $watch = PeekOffload->new($node);
 my $session = peek_session($node);
@@ -108,6 +107,9 @@ sub walking
 	is(states(@handles), 'cancelled running running queued queued queued',
 		'the first of those who wait');
 
+	# the worker of that one is still there for a moment
+	$watch->wait_until(q{SELECT count(*) = 5 FROM pg_stat_activity
+		WHERE backend_type = 'peekstash walk'});
 	my ($pid) = $watch->query(q{SELECT min(pid) FROM pg_stat_activity
 		WHERE backend_type = 'peekstash walk' AND backend_start = (
 			SELECT min(backend_start) FROM pg_stat_activity
@@ -285,6 +287,115 @@ foreach my $case ('runs', 'waits for a permit')
 		't', 'within yield_granularity positions');
 	$session->query("SELECT peek_release('$handle')");
 }
+
+# Settings that have been changed since the submitter looked last: it looks
+# between two statements, so one may have begun long before.
+$node->safe_psql('postgres', q{
+	CREATE FUNCTION submit_late(filter text) RETURNS uuid LANGUAGE plpgsql AS '
+		BEGIN
+			PERFORM pg_advisory_xact_lock(78);
+			RETURN peek_submit(''t'', filter => filter,
+				options => ''{"background": true, "yield_granularity": 100}'');
+		END';
+});
+{
+	my $late = peek_session($node);
+
+	set_permits(2);
+	hold();
+	my $first = submit($session);
+	becomes(1, 0, 'one walks');
+	$blocker->query('SELECT pg_advisory_lock(78)');
+	$late->send(q{SELECT submit_late('held(k, 1)')});
+	$watch->wait_until(q{SELECT count(*) = 1 FROM pg_locks
+		WHERE locktype = 'advisory' AND objid = 78 AND NOT granted});
+	set_permits(1);
+	$watch->wait_until(q{SELECT current_setting('peekstash.permits') = '1'});
+	$blocker->query('SELECT pg_advisory_unlock(78)');
+	my ($second) = $late->result;
+	becomes(1, 1, 'fewer permits than the submitter knew of');
+	is(states($first, $second), 'running queued', 'the second one waits');
+	let_go();
+	is($session->query("SELECT peek_wait('$_', NULL)"), 'done', 'it ends')
+	  foreach $first, $second;
+
+	$blocker->query('SELECT pg_advisory_lock(78)');
+	$late->send(q{SELECT submit_late('k > 0')});
+	$watch->wait_until(q{SELECT count(*) = 1 FROM pg_locks
+		WHERE locktype = 'advisory' AND objid = 78 AND NOT granted});
+	$node->safe_psql('postgres',
+		'ALTER SYSTEM SET peekstash.row_iteration_limit = 2000');
+	$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
+	$watch->wait_until(
+		q{SELECT current_setting('peekstash.row_iteration_limit') = '2000'});
+	$blocker->query('SELECT pg_advisory_unlock(78)');
+	($second) = $late->result;
+	$session->query("SELECT peek_wait('$second', NULL)");
+	is($session->query("SELECT error FROM peek_status('$second')"),
+		'peek exceeded the row iteration limit of 2000',
+		'a limit that the submitter did not know of');
+	$node->safe_psql('postgres',
+		'ALTER SYSTEM RESET peekstash.row_iteration_limit');
+	$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
+	$late->quit;
+	$session->query('SELECT peek_release(handle) FROM peekstash.peeks');
+}
+
+# yield_granularity, too, from the next look on: the function hears of the
+# cancellation and tells nobody, so the walk has to look for itself.
+$node->safe_psql('postgres', q{
+	CREATE FUNCTION deaf(k int, at int[]) RETURNS bool
+	LANGUAGE plpgsql STABLE PARALLEL SAFE SET lock_timeout = 0 AS '
+		BEGIN
+			IF k = ANY (at) THEN
+				PERFORM pg_advisory_lock_shared(79, k);
+				PERFORM pg_advisory_unlock_shared(79, k);
+			END IF;
+			RETURN true;
+		EXCEPTION WHEN query_canceled THEN
+			RETURN true;
+		END';
+});
+foreach my $changed (0, 1)
+{
+	$blocker->query("SELECT pg_advisory_lock(79, $_)") foreach 100, 3105;
+	$node->safe_psql('postgres',
+		'ALTER SYSTEM SET peekstash.yield_granularity = 3000');
+	$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
+	$watch->wait_until(
+		q{SELECT current_setting('peekstash.yield_granularity') = '3000'});
+	my ($handle) = $session->query(q{SELECT peek_submit('t',
+		filter => 'deaf(k, ''{100,3105}'')', options => '{"background": true}')});
+	my $waits = sub {
+		return $watch->wait_until(qq{SELECT count(*) = 1 FROM pg_locks
+			WHERE locktype = 'advisory' AND classid = 79 AND objid = $_[0]
+			AND NOT granted});
+	};
+
+	ok($waits->(100), 'the walk has begun');
+	if ($changed)
+	{
+		$node->safe_psql('postgres',
+			'ALTER SYSTEM SET peekstash.yield_granularity = 10');
+		$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
+		$watch->wait_until(
+			q{SELECT current_setting('peekstash.yield_granularity') = '10'});
+		usleep(300_000);
+	}
+	$blocker->query('SELECT pg_advisory_unlock(79, 100)');
+	ok($waits->(3105), 'the walk goes on');
+	$session->query("SELECT peek_cancel('$handle')");
+	is($session->query("SELECT peek_wait('$handle', NULL)"), 'cancelled',
+		'cancelled');
+	is($session->query("SELECT positions FROM peek_status('$handle')"),
+		$changed ? 3110 : 6000,
+		$changed ? 'at the next look of a finer grain' : 'at the next look');
+	$blocker->query('SELECT pg_advisory_unlock(79, 3105)');
+	$session->query("SELECT peek_release('$handle')");
+}
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET peekstash.yield_granularity');
+$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
+$watch->settled('settings');
 
 # The setting
 foreach my $value (-1, 65537, 'NaN', '1.5e9')
