@@ -29,23 +29,31 @@ pretty_size(int64 bytes)
 	return text_to_cstring(DatumGetTextPP(pretty));
 }
 
-/* Of the last limit that was exceeded; -1 = none was. */
-static int64 last_limit = -1;
+static PeekLimit last_limit = {PEEK_LIMIT_NONE, 0};
 
-/*
- * The limit that an error of exceeding one has named: where several workers
- * fail, the smallest counts.
- */
-int64
+/* The limit that was exceeded last in this process. */
+PeekLimit
 error_last_limit(void)
 {
 	return last_limit;
 }
 
+/*
+ * Where several workers exceed limits, which one is named, whoever comes first?
+ * The smaller of two of a kind; positions cannot be compared with bytes, and
+ * are named before them.
+ */
+bool
+peek_limit_is_first(const PeekLimit *limit, const PeekLimit *other)
+{
+	return limit->kind != other->kind ? limit->kind < other->kind :
+		limit->value < other->value;
+}
+
 void
 error_result_too_large(int64 max_bytes)
 {
-	last_limit = max_bytes;
+	last_limit = (PeekLimit) {PEEK_LIMIT_BYTES, max_bytes};
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("result exceeds max size of %s", pretty_size(max_bytes)),
@@ -59,7 +67,7 @@ error_result_too_large(int64 max_bytes)
 void
 error_too_many_positions(int64 max_positions)
 {
-	last_limit = max_positions;
+	last_limit = (PeekLimit) {PEEK_LIMIT_POSITIONS, max_positions};
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("peek exceeded the row iteration limit of " INT64_FORMAT,

@@ -19,7 +19,24 @@
 
 pg_noreturn extern void error_result_too_large(int64 max_bytes);
 pg_noreturn extern void error_too_many_positions(int64 max_positions);
-extern int64 error_last_limit(void);
+/* What an error of exceeding a limit of the peek's own has named. */
+typedef enum PeekLimitKind
+{
+	PEEK_LIMIT_NONE,
+	PEEK_LIMIT_POSITIONS,
+	PEEK_LIMIT_BYTES
+} PeekLimitKind;
+
+typedef struct PeekLimit
+{
+	PeekLimitKind kind;
+	int64		value;
+} PeekLimit;
+
+extern PeekLimit error_last_limit(void);
+extern bool peek_limit_is_first(const PeekLimit *limit,
+								const PeekLimit *other);
+
 pg_noreturn extern void error_row_too_large(int64 bytes);
 pg_noreturn extern void error_row_type_mismatch(const char *detail);
 pg_noreturn extern void error_no_such_arrangement(Oid relid);

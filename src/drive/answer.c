@@ -104,7 +104,7 @@ answer_collection_options(const PeekAnswer *answer, const PeekKnobs *knobs,
  * The answer shall outlive the call: write its handle row, unless done.  False
  * if another session has been first with this handle.
  */
-bool
+static bool
 answer_claim(PeekAnswer *answer, const PeekKnobs *knobs)
 {
 	if (answer->kept)
@@ -131,7 +131,7 @@ answer_claim(PeekAnswer *answer, const PeekKnobs *knobs)
  * under it, which a worker has committed and its submitter has not, may still
  * wait for reclaim.  They would be taken for ours.
  */
-void
+static void
 answer_await_clear_handle(const PeekAnswer *answer)
 {
 	TimestampTz start = GetCurrentTimestamp();
@@ -157,8 +157,27 @@ answer_await_clear_handle(const PeekAnswer *answer)
 	}
 }
 
+/*
+ * Begin a submitted peek: take the handle, where it is known that the answer
+ * is kept or the handle may be taken, and a slot.  False: another session has
+ * been first with the handle.
+ */
+bool
+answer_take_handle(PeekAnswer *answer, const PeekKnobs *knobs,
+				   const PeekSubmit *submit)
+{
+	if ((submit->claim || submit->page_rows < 0) &&
+		!answer_claim(answer, knobs))
+		return false;
+	answer->slot = xact_slot_take(&answer->keep->handle, answer->keep->owner,
+								  answer->keep->charged_to);
+	if (submit->claim)
+		answer_await_clear_handle(answer);
+	return true;
+}
+
 /* The answer is small enough not to be kept, though it was claimed. */
-void
+static void
 answer_unclaim(PeekAnswer *answer)
 {
 	if (!answer->kept)
@@ -390,9 +409,7 @@ answer_store_outcome(PeekAnswer *answer, const PeekKnobs *knobs)
 	if (answer->outcome.kind == PEEK_OUTCOME_STASHED)
 		row.stash_reason = answer->stash_reason ?
 			answer->stash_reason : "stash_threshold";
-	row.finished_at = GetCurrentTimestamp();
-	row.expires_at = TimestampTzPlusMilliseconds(row.finished_at,
-												 (int64) knobs->ttl * 1000);
+	outcome_row_finish(&row, knobs->ttl);
 	quota_add_bytes(knobs, answer->charged_to, tail_bytes);
 
 	/* a function of the filter's can have released the very peek it serves */
@@ -418,7 +435,7 @@ answer_count(PeekAnswer *answer, double seconds)
 		counts->answers_stashed = 1;
 	else
 		counts->answers_memory = 1;
-	counts->positions = answer->outcome.positions;
+	counts->positions = Max(answer->outcome.positions, 0);
 	counts->rows = answer->outcome.num_rows;
 	counts->answer_bytes = answer->outcome.answer_bytes;
 	counts->stored_bytes = answer->others.stored_bytes +
@@ -430,6 +447,29 @@ answer_count(PeekAnswer *answer, double seconds)
 		STAT_OBSERVED(PHASE_WRITE);
 	stat_count(counts);
 	memset(counts, 0, sizeof(*counts));
+}
+
+/* The answer is complete: keep it, unless it is a page that holds all. */
+void
+answer_keep_or_not(PeekAnswer *answer, const PeekKnobs *knobs,
+				   const PeekSubmit *submit)
+{
+	if (submit->page_rows < 0 ||
+		answer->outcome.num_rows > submit->page_rows ||
+		answer->outcome.kind == PEEK_OUTCOME_STASHED)
+		answer_store_outcome(answer, knobs);
+	else
+		answer_unclaim(answer);
+}
+
+/* The walk is over in this process: its slot only stands for the answer now. */
+void
+answer_walked(PeekAnswer *answer, double seconds)
+{
+	xact_slot_walked(answer->slot);
+	if (answer->slot >= 0 && !answer->kept)
+		xact_slot_give_back(answer->slot);
+	answer_count(answer, seconds);
 }
 
 /* The walk has ended without an answer: count that. */
@@ -450,7 +490,7 @@ answer_count_failure(bool cancelled, bool offloaded, int64 positions,
 			counts.walks_inline = 1;
 		counts.observed = STAT_OBSERVED(PHASE_WALK);
 	}
-	counts.positions = positions;
+	counts.positions = Max(positions, 0);
 	counts.walk_seconds = seconds;
 	stat_count(&counts);
 }

@@ -68,9 +68,8 @@ struct PeekAnswer
 
 extern PeekAnswer *answer_create(const PeekKnobs *knobs,
 								 RowDescription *description, HandleRow *keep);
-extern bool answer_claim(PeekAnswer *answer, const PeekKnobs *knobs);
-extern void answer_await_clear_handle(const PeekAnswer *answer);
-extern void answer_unclaim(PeekAnswer *answer);
+extern bool answer_take_handle(PeekAnswer *answer, const PeekKnobs *knobs,
+							   const PeekSubmit *submit);
 extern void answer_collection_options(const PeekAnswer *answer,
 									  const PeekKnobs *knobs,
 									  CollectionOptions *options);
@@ -85,6 +84,9 @@ extern void answer_complete_share(PeekAnswer *answer,
 								  PeekCollection *collection,
 								  const PeekKnobs *knobs);
 extern void answer_store_outcome(PeekAnswer *answer, const PeekKnobs *knobs);
+extern void answer_keep_or_not(PeekAnswer *answer, const PeekKnobs *knobs,
+							   const PeekSubmit *submit);
+extern void answer_walked(PeekAnswer *answer, double seconds);
 extern void answer_count(PeekAnswer *answer, double seconds);
 extern void answer_count_error(const PeekScanState *state, double seconds);
 extern void answer_count_failure(bool cancelled, bool offloaded,

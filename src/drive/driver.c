@@ -176,17 +176,9 @@ drive(Arrangement *arrangement, const PeekRequest *request,
 	state->limit_left = request->row_limit;
 	state->offset_left = request->row_offset;
 
-	if (keep != NULL)
-	{
-		/* before anything is walked: the handle may be taken */
-		if ((submit->claim || submit->page_rows < 0) &&
-			!answer_claim(answer, knobs))
-			return NULL;
-		answer->slot = xact_slot_take(&keep->handle, keep->owner,
-									  keep->charged_to);
-		if (submit->claim)
-			answer_await_clear_handle(answer);
-	}
+	/* before anything is walked: the handle may be taken */
+	if (keep != NULL && !answer_take_handle(answer, knobs, submit))
+		return NULL;
 	make_wish(&wish, answer, arrangement, request, knobs, submit);
 
 	snapshot = RegisterSnapshot(arrangement->wants_new_snapshot ?
@@ -196,14 +188,8 @@ drive(Arrangement *arrangement, const PeekRequest *request,
 	{
 		here = drive_walk(answer, arrangement, request, knobs, snapshot, state,
 						  &wish);
-		if (keep == NULL || !here)
-			;					/* nothing is kept, or not by us */
-		else if (submit->page_rows < 0 ||
-				 state->num_rows > submit->page_rows ||
-				 answer->outcome.kind == PEEK_OUTCOME_STASHED)
-			answer_store_outcome(answer, knobs);
-		else
-			answer_unclaim(answer);
+		if (keep != NULL && here)
+			answer_keep_or_not(answer, knobs, submit);
 	}
 	PG_CATCH();
 	{
@@ -214,13 +200,9 @@ drive(Arrangement *arrangement, const PeekRequest *request,
 	PG_END_TRY();
 	UnregisterSnapshot(snapshot);
 	stat_walk_end();
-	if (!here)
-		return answer;			/* workers count it */
-	xact_slot_walked(answer->slot);
-	if (answer->slot >= 0 && !answer->kept)
-		xact_slot_give_back(answer->slot);
-	answer_count(answer, seconds_since(wish.start));
-	return answer;
+	if (here)
+		answer_walked(answer, seconds_since(wish.start));
+	return answer;				/* or workers go on with it, and count it */
 }
 
 /*

@@ -17,6 +17,7 @@
 
 #include "drive/answer.h"
 #include "drive/offload.h"
+#include "errors.h"
 #include "knobs.h"
 #include "stash/upload.h"
 #include "storage/condition_variable.h"
@@ -58,7 +59,7 @@ typedef enum HandoverPhase
 typedef enum WalkVerdict
 {
 	VERDICT_NONE,
-	VERDICT_LIMIT,				/* of two limits the smaller one is named */
+	VERDICT_LIMIT,				/* of two see peek_limit_is_first() */
 	VERDICT_ERROR,
 	VERDICT_CANCELLED
 } WalkVerdict;
@@ -115,7 +116,7 @@ typedef struct Handover
 	int			finisher;		/* the one that writes the outcome */
 	WorkerResult workers[MAX_WALK_WORKERS];
 	WalkVerdict verdict;
-	int64		limit;			/* of VERDICT_LIMIT */
+	PeekLimit	limit;			/* of VERDICT_LIMIT */
 	char		sqlstate[6];
 	char		message[HANDOVER_TEXT];
 	char		detail[HANDOVER_TEXT];	/* may be empty */

@@ -146,16 +146,11 @@ driver_run_query(const PeekQuery *query, const PeekKnobs *knobs,
 								GetLatestSnapshot() : GetActiveSnapshot());
 
 	/* before anything is run: the handle may be taken */
-	if ((submit->claim || submit->page_rows < 0) &&
-		!answer_claim(answer, knobs))
+	if (!answer_take_handle(answer, knobs, submit))
 	{
 		UnregisterSnapshot(snapshot);
 		return NULL;
 	}
-	answer->slot = xact_slot_take(&handle->handle, handle->owner,
-								  handle->charged_to);
-	if (submit->claim)
-		answer_await_clear_handle(answer);
 
 	INSTR_TIME_SET_CURRENT(start);
 	if (submit->background)
@@ -175,18 +170,12 @@ driver_run_query(const PeekQuery *query, const PeekKnobs *knobs,
 	PG_TRY();
 	{
 		drive_query(answer, query, knobs, snapshot, state);
-		if (submit->page_rows < 0 ||
-			state->num_rows > submit->page_rows ||
-			answer->outcome.kind == PEEK_OUTCOME_STASHED)
-			answer_store_outcome(answer, knobs);
-		else
-			answer_unclaim(answer);
+		answer_keep_or_not(answer, knobs, submit);
 	}
 	PG_CATCH();
 	{
 		watch_end(outer);
 		stat_walk_end();
-		state->positions = 0;
 		answer_count_error(state, seconds_since(start));
 		PG_RE_THROW();
 	}
@@ -194,10 +183,6 @@ driver_run_query(const PeekQuery *query, const PeekKnobs *knobs,
 	watch_end(outer);
 	UnregisterSnapshot(snapshot);
 	stat_walk_end();
-	xact_slot_walked(answer->slot);
-	if (answer->slot >= 0 && !answer->kept)
-		xact_slot_give_back(answer->slot);
-	answer->outcome.positions = 0;
-	answer_count(answer, seconds_since(start));
+	answer_walked(answer, seconds_since(start));
 	return answer;
 }

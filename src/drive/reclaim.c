@@ -253,12 +253,7 @@ sweeper_step(int64 (*step) (void))
 {
 	int64		result = 0;
 
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-
-	/* whatever the database has been set to */
-	XactReadOnly = false;
-	XactIsoLevel = XACT_READ_COMMITTED;
+	xact_begin_background();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (OidIsValid(stash_table("handle")))
 		result = step();
@@ -314,21 +309,18 @@ static void
 write_failure(const PeekInFlight *peek)
 {
 	PeekKnobs	knobs;
-	OutcomeRow	row = {0};
-	int64		share = 0;
+	OutcomeRow	row;
+	pg_uuid_t	stash;
 
 	knobs_resolve(&knobs, NULL, NULL);
-	row.handle = peek->handle;
-	stash_new_handle(&row.stash);
-	row.state = peek_state_name(PEEK_FAILED);
+	stash_new_handle(&stash);
+	outcome_row_failed(&row, &peek->handle, &stash,
+					   peek_state_name(peek->state == PEEK_CANCELLED ?
+									   PEEK_CANCELLED : PEEK_FAILED),
+					   knobs.ttl);
 	row.positions = peek->positions;
-	row.num_shares = 1;
-	row.share_rows = &share;
 	row.num_workers = peek->num_workers;
 	row.estimated_positions = peek->estimated_positions;
-	row.finished_at = GetCurrentTimestamp();
-	row.expires_at = TimestampTzPlusMilliseconds(row.finished_at,
-												 (int64) knobs.ttl * 1000);
 	row.sqlstate = peek->sqlstate[0] != '\0' ? peek->sqlstate : "57P01";
 	row.error = peek->error[0] != '\0' ? peek->error :
 		"the worker of the peek was ended";
@@ -365,10 +357,7 @@ reclaim_peek(const PeekInFlight *peek)
 	PeekCounts	counts = {0};
 	bool		done = true;
 
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	XactReadOnly = false;
-	XactIsoLevel = XACT_READ_COMMITTED;
+	xact_begin_background();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	PEEK_STOP("reclaim");
 	if (OidIsValid(stash_table("handle")))
@@ -433,7 +422,6 @@ peekstash_sweeper_main(Datum arg)
 
 	/* DDL on the stash must not hold up the launcher, which waits for us */
 	SetConfigOption("lock_timeout", "1s", PGC_USERSET, PGC_S_SESSION);
-	xact_register();
 
 	sweeper_reclaim();
 	(void) sweeper_step(sweeper_step_register);

@@ -438,7 +438,8 @@ registry_detach(int number, int worker, const char *sqlstate,
 		strcpy(slot->sqlstate, sqlstate);
 		snprintf(slot->error, REGISTRY_ERROR, "%s", error);
 		if (!peek_state_is_end(slot->state))
-			slot->state = PEEK_FAILED;
+			slot->state = strcmp(sqlstate, "57014") == 0 ?
+				PEEK_CANCELLED : PEEK_FAILED;
 	}
 	slot_settle(slot);
 	LWLockRelease(shared->lock);

@@ -188,7 +188,9 @@ worker_before_exit(int code, Datum arg)
 			handover->phase >= HANDOVER_GO;
 		if (last_words)
 			handover->phase = HANDOVER_ABORT;
-		if (last_words && handover->verdict < VERDICT_ERROR)
+
+		/* once counted, it is known how the peek has ended */
+		if (last_words && !is_counted && handover->verdict < VERDICT_ERROR)
 		{
 			handover->verdict = VERDICT_ERROR;
 			strcpy(handover->sqlstate, "57P01");
@@ -255,20 +257,6 @@ take_settings(void)
 #if PG_VERSION_NUM >= 170000
 	SetConfigOption("transaction_timeout", "0", PGC_USERSET, PGC_S_SESSION);
 #endif
-}
-
-/*
- * Begin a transaction that can write and waits for nobody's snapshot, whatever
- * the database or the submitter has been set to.
- */
-static void
-begin_transaction(void)
-{
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	XactIsoLevel = XACT_READ_COMMITTED;
-	XactReadOnly = false;
-	XactDeferrable = false;
 }
 
 /*
@@ -691,9 +679,8 @@ read_source(WorkerSource *source)
 static bool
 prepare(WorkerSource *source)
 {
-	begin_transaction();
+	xact_begin_background();
 	take_timestamps();
-	xact_register();
 	source->snapshot = take_snapshot();
 	nobody = GetUserId();
 	SetSessionAuthorization(handover->session_user,
@@ -753,7 +740,6 @@ run(PeekAnswer *answer, PeekScanState *state, WorkerSource *source,
 		finish_answer(answer, collection, state, knobs);
 		is_counted = true;
 		answer->counts.write_seconds += handover->write_seconds;
-		answer->outcome.positions = Max(answer->outcome.positions, 0);
 		answer_count(answer, seconds_since(start) + handover->walk_seconds +
 					 handover->write_seconds);
 	}
@@ -767,7 +753,7 @@ verdict_of(const ErrorData *error)
 {
 	/* limits are the peek's own; one of the stash's is an error */
 	if (error->sqlerrcode == ERRCODE_CONFIGURATION_LIMIT_EXCEEDED &&
-		error_last_limit() >= 0)
+		error_last_limit().kind != PEEK_LIMIT_NONE)
 		return VERDICT_LIMIT;
 	if (error->sqlerrcode != ERRCODE_QUERY_CANCELED)
 		return VERDICT_ERROR;
@@ -796,7 +782,7 @@ static void
 pronounce(const ErrorData *error)
 {
 	WalkVerdict verdict = verdict_of(error);
-	int64		limit = error_last_limit();
+	PeekLimit	limit = error_last_limit();
 	char		message[HANDOVER_TEXT];
 	char		detail[HANDOVER_TEXT];
 
@@ -805,7 +791,7 @@ pronounce(const ErrorData *error)
 	SpinLockAcquire(&handover->mutex);
 	if (verdict > handover->verdict ||
 		(verdict == VERDICT_LIMIT && handover->verdict == VERDICT_LIMIT &&
-		 limit < handover->limit))
+		 peek_limit_is_first(&limit, &handover->limit)))
 	{
 		handover->verdict = verdict;
 		handover->limit = limit;
@@ -819,13 +805,11 @@ pronounce(const ErrorData *error)
 	registry_interrupt_others(me.slot);
 }
 
-
 /* Write how the peek has failed, and delete what may be there of it. */
 static void
 store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
 {
-	OutcomeRow	row = {0};
-	int64		share = 0;
+	OutcomeRow	row;
 	int64		deleted;
 	int64		stored = handover->submitter_totals.stored_bytes;
 
@@ -835,24 +819,18 @@ store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
 			stored += handover->workers[i].totals.stored_bytes;
 	}
 
-	begin_transaction();
-	xact_register();
+	xact_begin_background();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	(void) handle_reclaim(&handover->handle, &deleted);
 	quota_freed(handover->session_user, 0, deleted, NULL);
 
-	row.handle = handover->handle;
-	row.stash = handover->stash;
-	row.state = peek_state_name(cancelled ? PEEK_CANCELLED : PEEK_FAILED);
+	outcome_row_failed(&row, &handover->handle, &handover->stash,
+					   peek_state_name(cancelled ? PEEK_CANCELLED :
+									   PEEK_FAILED), knobs->ttl);
 	row.positions = positions;
 	row.stored_bytes = Max(stored - deleted, 0);
-	row.num_shares = 1;
-	row.share_rows = &share;
 	row.num_workers = handover->num_workers;
 	row.estimated_positions = handover->estimated_positions;
-	row.finished_at = GetCurrentTimestamp();
-	row.expires_at = TimestampTzPlusMilliseconds(row.finished_at,
-												 (int64) knobs->ttl * 1000);
 	row.sqlstate = handover->sqlstate;
 	row.error = handover->message;
 	row.detail = handover->detail[0] != '\0' ? handover->detail : NULL;
@@ -921,7 +899,7 @@ finish_failure(const PeekScanState *state, const PeekKnobs *knobs,
 
 	/* if it cannot be written now, reclaim does that, and counts nothing */
 	is_counted = true;
-	answer_count_failure(cancelled, true, Max(positions, 0), seconds);
+	answer_count_failure(cancelled, true, positions, seconds);
 	if (!registry_is_doomed(me.slot))
 	{
 		store_failure(knobs, positions, cancelled);

@@ -293,6 +293,21 @@ xact_register(void)
 }
 
 /*
+ * Begin a transaction of a background process of ours: one that can write and
+ * sees what is committed, whatever the database has been set to.
+ */
+void
+xact_begin_background(void)
+{
+	xact_register();
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	XactIsoLevel = XACT_READ_COMMITTED;
+	XactReadOnly = false;
+	XactDeferrable = false;
+}
+
+/*
  * An upload of a direct peek begins under this handle, in the current
  * (sub)transaction.
  */

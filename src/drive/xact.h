@@ -18,6 +18,7 @@
 #include "utils/uuid.h"
 
 extern void xact_register(void);
+extern void xact_begin_background(void);
 extern void xact_stash_opened(const pg_uuid_t *handle, Oid charged_to);
 extern void xact_stash_grew(const pg_uuid_t *handle, int64 bytes);
 extern bool xact_stash_exists(const pg_uuid_t *handle);

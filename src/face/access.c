@@ -186,6 +186,14 @@ raise_stored_error(const OutcomeRow *outcome)
 			 outcome->detail ? errdetail_internal("%s", outcome->detail) : 0));
 }
 
+static void
+error_cancelled(const char *handle)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg("peek \"%s\" was cancelled", handle)));
+}
+
 /*
  * Load an answer that the current role may read and that is there to be read.
  * Anything else is an error, never an empty answer.
@@ -207,6 +215,9 @@ load_readable(const pg_uuid_t *handle, int64 end_row)
 			ereport(ERROR,
 					(errcode(ERRCODE_ADMIN_SHUTDOWN),
 					 errmsg("the worker of peek \"%s\" was ended", text)));
+		if (flying && in_flight.state == PEEK_CANCELLED &&
+			!in_flight.has_outcome)
+			error_cancelled(text);
 		if (flying && peek_state_is_end(in_flight.state))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
@@ -229,8 +240,6 @@ load_readable(const pg_uuid_t *handle, int64 end_row)
 	if (strcmp(peek->outcome.state, peek_state_name(PEEK_FAILED)) == 0)
 		raise_stored_error(&peek->outcome);
 	if (strcmp(peek->outcome.state, peek_state_name(PEEK_CANCELLED)) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_QUERY_CANCELED),
-				 errmsg("peek \"%s\" was cancelled", text)));
+		error_cancelled(text);
 	return peek;
 }

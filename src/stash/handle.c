@@ -43,6 +43,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 
 #include "compat.h"
 
@@ -348,6 +349,28 @@ handle_insert(const HandleRow *row)
 	values[HANDLE_CATALOG_VERSION - 1] = Int32GetDatum(CATALOG_VERSION_NO);
 	return stash_execute(&insert_handle, values, nulls, SPI_OK_INSERT,
 						 NULL, NULL) == 1;
+}
+
+/* A walk ends now: its answer lives for so many seconds. */
+void
+outcome_row_finish(OutcomeRow *row, int ttl)
+{
+	row->finished_at = GetCurrentTimestamp();
+	row->expires_at = TimestampTzPlusMilliseconds(row->finished_at,
+												  (int64) ttl * 1000);
+}
+
+/* The outcome of a walk that ends now without an answer, in this state. */
+void
+outcome_row_failed(OutcomeRow *row, const pg_uuid_t *handle,
+				   const pg_uuid_t *stash, const char *state, int ttl)
+{
+	memset(row, 0, sizeof(*row));
+	row->handle = *handle;
+	row->stash = *stash;
+	row->state = state;
+	row->estimated_positions = -1;
+	outcome_row_finish(row, ttl);
 }
 
 /*

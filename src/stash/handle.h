@@ -102,6 +102,10 @@ typedef void (*StashUsageCallback) (Oid charged_to, int64 peeks, int64 bytes,
 typedef bool (*HandleCheck) (const HandleRow *row);
 
 extern bool handle_insert(const HandleRow *row);
+extern void outcome_row_failed(OutcomeRow *row, const pg_uuid_t *handle,
+							   const pg_uuid_t *stash, const char *state,
+							   int ttl);
+extern void outcome_row_finish(OutcomeRow *row, int ttl);
 extern bool outcome_insert(const OutcomeRow *row, bool by_submitter);
 extern bool handle_load(const pg_uuid_t *handle, StoredPeek *peek,
 						HandleCheck may_see, int64 end_row);
