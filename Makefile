@@ -43,6 +43,7 @@ OBJS = \
 	src/drive/permits.o \
 	src/drive/transfer.o \
 	src/drive/offload.o \
+	src/drive/handover.o \
 	src/drive/worker.o \
 	src/drive/spool.o \
 	src/drive/xact.o \

@@ -340,7 +340,7 @@ answer_report(PeekAnswer *answer, const PeekScanState *state, bool ended)
 	if (registry_cancel_requested(answer->slot))
 		ereport(ERROR,
 				(errcode(ERRCODE_QUERY_CANCELED),
-				 errmsg("canceling peek due to user request")));
+				 errmsg(PEEK_CANCELLED_BY_USER)));
 }
 
 /* The tail of a kept answer as a payload; NULL if there is none. */

@@ -66,6 +66,8 @@ struct PeekAnswer
 	PeekCounts	counts;			/* what it adds to the statistics */
 };
 
+#define PEEK_CANCELLED_BY_USER	"canceling peek due to user request"
+
 extern PeekAnswer *answer_create(const PeekKnobs *knobs,
 								 RowDescription *description, HandleRow *keep);
 extern bool answer_take_handle(PeekAnswer *answer, const PeekKnobs *knobs,

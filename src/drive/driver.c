@@ -46,23 +46,70 @@
 
 #include "compat.h"
 
-/* May the walk be handed over, and when? */
-typedef struct OffloadWish
+/* A walk that is driven. */
+typedef struct Drive
 {
-	bool		wanted;
-	bool		must;			/* or the submit fails */
-	int64		budget;			/* fuel to spend here before */
+	PeekAnswer *answer;
+	OffloadSource source;		/* what is walked, and how far it is */
+	const PeekKnobs *knobs;
+	const PeekSubmit *submit;	/* NULL = a direct peek */
 	instr_time	start;
-} OffloadWish;
+	bool		may_leave;		/* for workers, once the budget is spent */
+	int64		budget;			/* fuel */
+} Drive;
 
-/* The walk stays here, though it should have gone. */
+/* Shall the walk leave this backend if it is long? */
 static void
-stay_inline(PeekAnswer *answer, OffloadWish *wish, OffloadGate gate)
+drive_set_budget(Drive *drive)
 {
-	if (wish->must)
+	if (drive->submit == NULL || !drive->submit->may_offload)
+		return;
+	drive->may_leave = drive->knobs->enable_offload ||
+		drive->submit->background;
+	drive->budget = drive->submit->background ? 0 :
+		drive->knobs->inline_budget;
+}
+
+/* The budget is spent.  True: workers go on with the walk. */
+static bool
+drive_leave(Drive *drive)
+{
+	OffloadGate gate;
+
+	drive->source.walk_seconds = seconds_since(drive->start) -
+		drive->answer->counts.write_seconds;
+	gate = offload_walk(drive->answer, &drive->source, drive->knobs,
+						drive->submit);
+	if (gate == GATE_OPEN)
+		return true;
+	if (drive->submit->background)
 		error_no_background(gate);
-	answer->inline_reason = offload_gate_name(gate);
-	wish->wanted = false;
+	drive->answer->inline_reason = offload_gate_name(gate);
+	drive->may_leave = false;
+	peek_scan_stay(drive->source.scan);
+	return false;
+}
+
+/* Step once. */
+static PeekScanResult
+drive_step(Drive *drive)
+{
+	OffloadSource *source = &drive->source;
+	int64		fuel = drive->knobs->yield_granularity;
+	PeekScanResult result;
+	EntryBatch	batch;
+
+	CHECK_FOR_INTERRUPTS();
+	if (drive->may_leave)
+		fuel = Min(fuel, Max(drive->budget - source->state->fuel_spent, 0));
+	result = peek_scan_step(source->scan, source->collection, fuel);
+	if (collection_take(source->collection, &batch))
+		answer_batch(drive->answer, &batch, drive->knobs);
+	else if (result == PEEK_SCAN_SUSPENDED_BATCH)
+		elog(ERROR, "peek scan announced a batch that is not there");
+	answer_report(drive->answer, source->state,
+				  result == PEEK_SCAN_FINISHED);
+	return result;
 }
 
 /*
@@ -70,93 +117,45 @@ stay_inline(PeekAnswer *answer, OffloadWish *wish, OffloadGate gate)
  * The outcome's tail stays in the collection's memory.
  */
 static bool
-drive_walk(PeekAnswer *answer, Arrangement *arrangement,
-		   const PeekRequest *request, const PeekKnobs *knobs,
-		   Snapshot snapshot, PeekScanState *state, OffloadWish *wish)
+drive_walk(Drive *drive)
 {
+	OffloadSource *source = &drive->source;
 	CollectionOptions options;
-	PeekScan   *scan;
-	PeekCollection *collection;
+	bool		here = true;
 	PeekScanResult result;
-	EntryBatch	batch;
 
-	scan = peek_scan_begin(arrangement, request, snapshot,
-						   knobs->row_iteration_limit, state);
-	if (wish->wanted)
-		peek_scan_make_movable(scan);
+	source->scan = peek_scan_begin(source->arrangement, source->request,
+								   source->snapshot,
+								   drive->knobs->row_iteration_limit,
+								   source->state);
+	drive_set_budget(drive);
+	if (drive->may_leave)
+		peek_scan_make_movable(source->scan);
 
-	answer_collection_options(answer, knobs, &options);
-	options.slot_is_row = peek_scan_slot_is_row(scan);
-	options.order = peek_scan_order(scan);
-	collection = collection_create(&options, state);
+	answer_collection_options(drive->answer, drive->knobs, &options);
+	options.slot_is_row = peek_scan_slot_is_row(source->scan);
+	options.order = peek_scan_order(source->scan);
+	source->collection = collection_create(&options, source->state);
 
 	do
 	{
-		int64		fuel = knobs->yield_granularity;
+		result = drive_step(drive);
+		if (result == PEEK_SCAN_SUSPENDED_FUEL && drive->may_leave &&
+			source->state->fuel_spent >= drive->budget)
+			here = !drive_leave(drive);
+	} while (here && result != PEEK_SCAN_FINISHED);
 
-		CHECK_FOR_INTERRUPTS();
-		if (wish->wanted)
-			fuel = Min(fuel, Max(wish->budget - state->fuel_spent, 0));
-		result = peek_scan_step(scan, collection, fuel);
-		switch (result)
-		{
-			case PEEK_SCAN_SUSPENDED_FUEL:
-				if (wish->wanted && state->fuel_spent >= wish->budget)
-				{
-					OffloadGate gate = offload_walk(answer, arrangement,
-													request, knobs, scan,
-													collection, state,
-													snapshot,
-													seconds_since(wish->start));
-
-					if (gate == GATE_OPEN)
-					{
-						peek_scan_end(scan);
-						return false;
-					}
-					stay_inline(answer, wish, gate);
-					peek_scan_stay(scan);
-				}
-				break;
-			case PEEK_SCAN_SUSPENDED_BATCH:
-				if (!collection_take(collection, &batch))
-					elog(ERROR, "peek scan announced a batch that is not there");
-				answer_batch(answer, &batch, knobs);
-				break;
-			case PEEK_SCAN_FINISHED:
-				break;
-		}
-		answer_report(answer, state, result == PEEK_SCAN_FINISHED);
-	} while (result != PEEK_SCAN_FINISHED);
-
-	PEEK_STOP("walk-end");
-	elog(DEBUG1, "peek held at most " INT64_FORMAT " bytes",
-		 state->max_held_bytes);
-	peek_scan_end(scan);
-
-	answer_complete(answer, collection, state, knobs);
-	return true;
-}
-
-/* Shall this walk leave the backend, and may it? */
-static void
-make_wish(OffloadWish *wish, PeekAnswer *answer, const Arrangement *arrangement,
-		  const PeekRequest *request, const PeekKnobs *knobs,
-		  const PeekSubmit *submit)
-{
-	OffloadGate gate;
-
-	memset(wish, 0, sizeof(*wish));
-	INSTR_TIME_SET_CURRENT(wish->start);
-	if (submit == NULL || !submit->may_offload ||
-		!(knobs->enable_offload || submit->background))
-		return;
-	wish->must = submit->background;
-	wish->budget = submit->background ? 0 : knobs->inline_budget;
-	wish->wanted = true;
-	gate = offload_gate_of_walk(arrangement, request, answer->slot, submit);
-	if (gate != GATE_OPEN)
-		stay_inline(answer, wish, gate);
+	if (here)
+	{
+		PEEK_STOP("walk-end");
+		elog(DEBUG1, "peek held at most " INT64_FORMAT " bytes",
+			 source->state->max_held_bytes);
+	}
+	peek_scan_end(source->scan);
+	if (here)
+		answer_complete(drive->answer, source->collection, source->state,
+						drive->knobs);
+	return here;
 }
 
 /*
@@ -164,44 +163,49 @@ make_wish(OffloadWish *wish, PeekAnswer *answer, const Arrangement *arrangement,
  * is kept.
  */
 static PeekAnswer *
-drive(Arrangement *arrangement, const PeekRequest *request,
-	  const PeekKnobs *knobs, HandleRow *keep, const PeekSubmit *submit)
+drive_peek(Arrangement *arrangement, const PeekRequest *request,
+		   const PeekKnobs *knobs, HandleRow *keep, const PeekSubmit *submit)
 {
+	Drive	   *drive = palloc0(sizeof(Drive));
 	PeekAnswer *answer = answer_create(knobs, request->description, keep);
 	PeekScanState *state = palloc0(sizeof(PeekScanState));
-	Snapshot	snapshot;
-	OffloadWish wish;
 	volatile bool here = true;
 
+	drive->answer = answer;
+	drive->knobs = knobs;
+	drive->submit = submit;
+	drive->source.arrangement = arrangement;
+	drive->source.request = request;
+	drive->source.state = state;
 	state->limit_left = request->row_limit;
 	state->offset_left = request->row_offset;
 
 	/* before anything is walked: the handle may be taken */
-	if (keep != NULL && !answer_take_handle(answer, knobs, submit))
+	if (submit != NULL && !answer_take_handle(answer, knobs, submit))
 		return NULL;
-	make_wish(&wish, answer, arrangement, request, knobs, submit);
 
-	snapshot = RegisterSnapshot(arrangement->wants_new_snapshot ?
-								GetLatestSnapshot() : GetActiveSnapshot());
+	INSTR_TIME_SET_CURRENT(drive->start);
+	drive->source.snapshot =
+		RegisterSnapshot(arrangement->wants_new_snapshot ?
+						 GetLatestSnapshot() : GetActiveSnapshot());
 	stat_walk_begin();
 	PG_TRY();
 	{
-		here = drive_walk(answer, arrangement, request, knobs, snapshot, state,
-						  &wish);
-		if (keep != NULL && here)
+		here = drive_walk(drive);
+		if (submit != NULL && here)
 			answer_keep_or_not(answer, knobs, submit);
 	}
 	PG_CATCH();
 	{
 		stat_walk_end();
-		answer_count_error(state, seconds_since(wish.start));
+		answer_count_error(state, seconds_since(drive->start));
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	UnregisterSnapshot(snapshot);
+	UnregisterSnapshot(drive->source.snapshot);
 	stat_walk_end();
 	if (here)
-		answer_walked(answer, seconds_since(wish.start));
+		answer_walked(answer, seconds_since(drive->start));
 	return answer;				/* or workers go on with it, and count it */
 }
 
@@ -214,7 +218,7 @@ PeekAnswer *
 driver_run_inline(Arrangement *arrangement, const PeekRequest *request,
 				  const PeekKnobs *knobs)
 {
-	return drive(arrangement, request, knobs, NULL, NULL);
+	return drive_peek(arrangement, request, knobs, NULL, NULL);
 }
 
 /*
@@ -232,5 +236,5 @@ driver_run_submitted(Arrangement *arrangement, const PeekRequest *request,
 					 const PeekKnobs *knobs, HandleRow *handle,
 					 const PeekSubmit *submit)
 {
-	return drive(arrangement, request, knobs, handle, submit);
+	return drive_peek(arrangement, request, knobs, handle, submit);
 }

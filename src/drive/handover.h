@@ -139,4 +139,36 @@ typedef struct WorkerStart
 #define HANDOVER_KEY_HELD		UINT64CONST(5)	/* likewise */
 #define HANDOVER_KEY_PLACE		UINT64CONST(6)
 
+extern HandoverPhase handover_phase(Handover *handover);
+extern void handover_sleep(Handover *handover, long timeout_ms);
+
+/* For the submitter. */
+extern void handover_set_left(Handover *handover, int number, bool left);
+extern bool handover_is_answered(Handover *handover, int num_started,
+								 OffloadGate *refusal);
+extern int	handover_decide(Handover *handover, int num_started, bool *late);
+
+/* For workers, by their number. */
+extern bool handover_say_ready(Handover *handover, int number);
+extern bool handover_refuse(Handover *handover, int number, OffloadGate gate);
+extern void handover_set_state(Handover *handover, int number,
+							   WorkerState state);
+extern void handover_publish(Handover *handover, int number,
+							 const PeekAnswer *answer,
+							 const PeekScanState *state);
+extern void handover_pronounce(Handover *handover, int number,
+							   const ErrorData *error, int64 positions);
+extern bool handover_leave(Handover *handover, int number, bool is_expected,
+						   bool is_settled);
+
+/* For the finisher. */
+extern bool handover_others_are(Handover *handover, int number,
+								WorkerState state, bool *lost);
+extern void handover_allow_commit(Handover *handover);
+extern void handover_add_up(const Handover *handover, PeekAnswer *answer);
+extern int64 handover_stored_bytes(const Handover *handover);
+extern int64 handover_positions(const Handover *handover);
+extern bool handover_was_cancelled(Handover *handover);
+pg_noreturn extern void error_worker_ended(void);
+
 #endif							/* PEEKSTASH_HANDOVER_H */

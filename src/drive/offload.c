@@ -284,14 +284,12 @@ relation_gate(Relation relation)
 	return GATE_OPEN;
 }
 
-/*
- * May this walk be handed over?  Told before it begins, as far as it can be.
- */
-OffloadGate
-offload_gate_of_walk(const Arrangement *arrangement,
-					 const PeekRequest *request, int slot,
-					 const PeekSubmit *submit)
+/* May this walk be handed over? */
+static OffloadGate
+walk_gate(const OffloadSource *source, int slot, const PeekSubmit *submit)
 {
+	const Arrangement *arrangement = source->arrangement;
+	const PeekRequest *request = source->request;
 	OffloadGate gate = common_gate(slot, submit);
 
 	if (gate == GATE_OPEN)
@@ -302,6 +300,8 @@ offload_gate_of_walk(const Arrangement *arrangement,
 		gate = GATE_KEYS;
 	if (gate == GATE_OPEN && !is_parallel_safe_walk(arrangement, request))
 		gate = GATE_PARALLEL_UNSAFE;
+	if (gate == GATE_OPEN && !collection_can_move(source->collection))
+		gate = GATE_SORT;
 	return gate;
 }
 
@@ -309,9 +309,8 @@ offload_gate_of_walk(const Arrangement *arrangement,
  * May this query run in a worker?  The caller's rights on its tables are
  * checked at once, as they would be if it ran here.
  */
-OffloadGate
-offload_gate_of_query(const PeekQuery *query, int slot,
-					  const PeekSubmit *submit)
+static OffloadGate
+query_gate(const PeekQuery *query, int slot, const PeekSubmit *submit)
 {
 	OffloadGate gate = common_gate(slot, submit);
 	ListCell   *lc;
@@ -396,20 +395,12 @@ estimate_chunk(shm_toc_estimator *estimator, Size size)
 	shm_toc_estimate_keys(estimator, 1);
 }
 
-/* What goes to the workers: a walk that has begun, or a query. */
-typedef struct OffloadSource
-{
-	StringInfoData request;		/* it, as bytes */
-	Arrangement *arrangement;	/* of a walk, else NULL */
-	PeekScan   *scan;
-	PeekCollection *collection;
-} OffloadSource;
-
 static Handover *
 handover_create(dsm_segment **segment, PeekAnswer *answer,
-				OffloadSource *source, const PeekKnobs *knobs,
-				PeekScanState *state, Snapshot snapshot)
+				const OffloadSource *source, const PeekKnobs *knobs,
+				Snapshot snapshot)
 {
+	StringInfoData request;
 	shm_toc_estimator estimator;
 	shm_toc    *toc;
 	Handover   *handover;
@@ -419,8 +410,12 @@ handover_create(dsm_segment **segment, PeekAnswer *answer,
 	EntryBatch	held = {0};
 	char	   *place;
 
-	if (source->scan != NULL)
+	initStringInfo(&request);
+	if (source->query != NULL)
+		transfer_write_query(&request, source->query);
+	else
 	{
+		transfer_write_request(&request, source->request);
 		place_size = peek_scan_export_size(source->scan, snapshot);
 		collection_export(source->collection, &held);
 	}
@@ -430,14 +425,14 @@ handover_create(dsm_segment **segment, PeekAnswer *answer,
 	estimate_chunk(&estimator, settings_size);
 	estimate_chunk(&estimator, snapshot_size);
 	estimate_chunk(&estimator, place_size);
-	estimate_chunk(&estimator, source->request.len);
+	estimate_chunk(&estimator, request.len);
 	estimate_chunk(&estimator, held.size);
 	*segment = dsm_create(shm_toc_estimate(&estimator), 0);
 	toc = shm_toc_create(HANDOVER_MAGIC, dsm_segment_address(*segment),
 						 shm_toc_estimate(&estimator));
 
-	toc_put(toc, HANDOVER_KEY_REQUEST, source->request.data,
-			source->request.len);
+	toc_put(toc, HANDOVER_KEY_REQUEST, request.data, request.len);
+	pfree(request.data);
 	toc_put(toc, HANDOVER_KEY_HELD, held.data, held.size);
 	place = shm_toc_allocate(toc, settings_size);
 	SerializeGUCState(settings_size, place);
@@ -445,7 +440,7 @@ handover_create(dsm_segment **segment, PeekAnswer *answer,
 	place = shm_toc_allocate(toc, snapshot_size);
 	SerializeSnapshot(snapshot, place);
 	shm_toc_insert(toc, HANDOVER_KEY_SNAPSHOT, place);
-	if (source->scan != NULL)
+	if (source->query == NULL)
 	{
 		collection_export_end(source->collection);
 		place = shm_toc_allocate(toc, place_size);
@@ -463,7 +458,7 @@ handover_create(dsm_segment **segment, PeekAnswer *answer,
 	GetUserIdAndSecContext(&handover->caller, &handover->sec_context);
 	handover->session_user = GetSessionUserId();
 	handover->session_is_superuser = superuser_arg(GetSessionUserId());
-	handover->is_query = source->arrangement == NULL;
+	handover->is_query = source->query != NULL;
 	if (!handover->is_query)
 	{
 		handover->table = RelationGetRelid(source->arrangement->heap);
@@ -473,15 +468,17 @@ handover_create(dsm_segment **segment, PeekAnswer *answer,
 	handover->transaction_start = GetCurrentTransactionStartTimestamp();
 	handover->statement_start = GetCurrentStatementStartTimestamp();
 	handover->knobs = *knobs;
-	handover->state = *state;
-	handover->in_place = state->in_seek;
+	handover->state = *source->state;
+	handover->in_place = source->state->in_seek;
 	handover->estimated_positions = answer->estimated_positions;
 	if (answer->upload != NULL)
 		handover->submitter_totals = *stash_upload_totals(answer->upload);
 	handover->stashed = answer->outcome.kind == PEEK_OUTCOME_STASHED;
+	handover->walk_seconds = source->walk_seconds;
 	handover->write_seconds = answer->counts.write_seconds;
-	pg_atomic_init_u64(&handover->totals.positions, state->positions);
-	pg_atomic_init_u64(&handover->totals.answer_bytes, state->answer_bytes);
+	pg_atomic_init_u64(&handover->totals.positions, source->state->positions);
+	pg_atomic_init_u64(&handover->totals.answer_bytes,
+					   source->state->answer_bytes);
 	pg_atomic_init_u64(&handover->totals.rows, 0);
 	ConditionVariableInit(&handover->changed);
 	SpinLockInit(&handover->mutex);
@@ -521,28 +518,6 @@ start_worker(dsm_segment *segment, const Handover *handover, int number)
 	return RegisterDynamicBackgroundWorker(&worker, &handle) ? handle : NULL;
 }
 
-/* Has every worker said whether it can walk?  If one cannot: why. */
-static bool
-workers_have_answered(Handover *handover, int num_started,
-					  OffloadGate *refusal)
-{
-	bool		result = true;
-
-	SpinLockAcquire(&handover->mutex);
-	for (int i = 0; i < num_started; i++)
-	{
-		WorkerResult *worker = &handover->workers[i];
-
-		if (worker->left || worker->state == WORKER_REFUSED)
-			*refusal = worker->refusal != GATE_OPEN ?
-				worker->refusal : GATE_WORKER;
-		else if (worker->state != WORKER_READY)
-			result = false;
-	}
-	SpinLockRelease(&handover->mutex);
-	return result;
-}
-
 /* A worker that has ended without a word has left. */
 static void
 look_for_stopped(Handover *handover, BackgroundWorkerHandle **handles,
@@ -552,11 +527,8 @@ look_for_stopped(Handover *handover, BackgroundWorkerHandle **handles,
 	{
 		pid_t		pid;
 
-		if (GetBackgroundWorkerPid(handles[i], &pid) != BGWH_STOPPED)
-			continue;
-		SpinLockAcquire(&handover->mutex);
-		handover->workers[i].left = true;
-		SpinLockRelease(&handover->mutex);
+		if (GetBackgroundWorkerPid(handles[i], &pid) == BGWH_STOPPED)
+			handover_set_left(handover, i, true);
 	}
 }
 
@@ -568,7 +540,7 @@ wait_for_workers(Handover *handover, BackgroundWorkerHandle **handles,
 	TimestampTz start = GetCurrentTimestamp();
 
 	ConditionVariablePrepareToSleep(&handover->changed);
-	while (!workers_have_answered(handover, num_started, refusal))
+	while (!handover_is_answered(handover, num_started, refusal))
 	{
 		if (TimestampDifferenceExceeds(start, GetCurrentTimestamp(),
 									   START_LIMIT_MS))
@@ -576,49 +548,10 @@ wait_for_workers(Handover *handover, BackgroundWorkerHandle **handles,
 			*refusal = GATE_LOCK;
 			break;
 		}
-		(void) ConditionVariableTimedSleep(&handover->changed, START_WAIT_MS,
-										   PG_WAIT_EXTENSION);
+		handover_sleep(handover, START_WAIT_MS);
 		look_for_stopped(handover, handles, num_started);
 	}
 	ConditionVariableCancelSleep();
-}
-
-/*
- * Decide how it goes on, and tell the workers; returns how many walk.  One that
- * was ready may be gone since, but not after this without being missed; one
- * that has not answered is too late.
- */
-static int
-handover_decide(Handover *handover, BackgroundWorkerHandle **handles,
-				int num_started)
-{
-	int			num_ready = 0;
-	bool		late[MAX_WALK_WORKERS] = {0};
-
-	SpinLockAcquire(&handover->mutex);
-	for (int i = num_started - 1; i >= 0; i--)
-	{
-		WorkerResult *worker = &handover->workers[i];
-
-		if (worker->state == WORKER_READY && !worker->left)
-		{
-			handover->finisher = i;
-			num_ready++;
-			continue;
-		}
-		late[i] = worker->state == WORKER_STARTING && !worker->left;
-		worker->state = WORKER_REFUSED;
-	}
-	handover->num_workers = num_ready;
-	handover->phase = num_ready > 0 ? HANDOVER_GO : HANDOVER_STAY;
-	SpinLockRelease(&handover->mutex);
-	ConditionVariableBroadcast(&handover->changed);
-	for (int i = 0; i < num_started; i++)
-	{
-		if (late[i])
-			TerminateBackgroundWorker(handles[i]);
-	}
-	return num_ready;
 }
 
 /*
@@ -626,13 +559,13 @@ handover_decide(Handover *handover, BackgroundWorkerHandle **handles,
  * stays where it was, and can go on there.
  */
 static OffloadGate
-hand_over(PeekAnswer *answer, OffloadSource *source, const PeekKnobs *knobs,
-		  PeekScanState *state, Snapshot snapshot, int num_wanted,
-		  double walk_seconds)
+hand_over(PeekAnswer *answer, const OffloadSource *source,
+		  const PeekKnobs *knobs, int num_wanted)
 {
 	BackgroundWorkerHandle *handles[MAX_WALK_WORKERS];
+	bool		late[MAX_WALK_WORKERS];
 	OffloadGate refusal = GATE_WORKER_SLOT;
-	Snapshot	copy = snapshot_for_worker(snapshot);
+	Snapshot	copy = snapshot_for_worker(source->snapshot);
 	dsm_segment *segment;
 	Handover   *handover;
 	int			num_started = 0;
@@ -642,22 +575,16 @@ hand_over(PeekAnswer *answer, OffloadSource *source, const PeekKnobs *knobs,
 		return GATE_SUBTRANSACTIONS;
 
 	PEEK_STOP("handover");
-	handover = handover_create(&segment, answer, source, knobs, state, copy);
-	handover->walk_seconds = walk_seconds;
+	handover = handover_create(&segment, answer, source, knobs, copy);
 	registry_offload(answer->slot, num_wanted, answer->estimated_positions);
-	xact_slot_set_offloaded(answer->slot, true);
 
 	while (num_started < num_wanted)
 	{
-		SpinLockAcquire(&handover->mutex);
-		handover->workers[num_started].left = false;
-		SpinLockRelease(&handover->mutex);
+		handover_set_left(handover, num_started, false);
 		handles[num_started] = start_worker(segment, handover, num_started);
 		if (handles[num_started] == NULL)
 		{
-			SpinLockAcquire(&handover->mutex);
-			handover->workers[num_started].left = true;
-			SpinLockRelease(&handover->mutex);
+			handover_set_left(handover, num_started, true);
 			break;
 		}
 		num_started++;
@@ -670,15 +597,17 @@ hand_over(PeekAnswer *answer, OffloadSource *source, const PeekKnobs *knobs,
 
 	PEEK_STOP("handover-decide");
 	registry_set_state(answer->slot, PEEK_QUEUED);
-	num_ready = handover_decide(handover, handles, num_started);
+	num_ready = handover_decide(handover, num_started, late);
+	for (int i = 0; i < num_started; i++)
+	{
+		if (late[i])
+			TerminateBackgroundWorker(handles[i]);
+	}
 	if (num_ready > 0)
 		registry_offload(answer->slot, num_ready,
 						 answer->estimated_positions);
 	else
-	{
 		registry_stay(answer->slot);
-		xact_slot_set_offloaded(answer->slot, false);
-	}
 	dsm_detach(segment);
 	return num_ready > 0 ? GATE_OPEN : refusal;
 }
@@ -689,43 +618,33 @@ hand_over(PeekAnswer *answer, OffloadSource *source, const PeekKnobs *knobs,
  * any more.  Else the walk stays where it was, and can go on.
  */
 OffloadGate
-offload_walk(PeekAnswer *answer, Arrangement *arrangement,
-			 const PeekRequest *request, const PeekKnobs *knobs,
-			 PeekScan *scan, PeekCollection *collection,
-			 PeekScanState *state, Snapshot snapshot, double seconds)
+offload_walk(PeekAnswer *answer, OffloadSource *source,
+			 const PeekKnobs *knobs, const PeekSubmit *submit)
 {
-	OffloadSource source = {.arrangement = arrangement, .scan = scan,
-	.collection = collection};
+	OffloadGate gate = walk_gate(source, answer->slot, submit);
 	int			num_wanted = 1;
 
-	if (!collection_can_move(collection))
-		return GATE_SORT;
+	if (gate != GATE_OPEN)
+		return gate;
 
 	/*
 	 * An order, and a list of keys, want one walk.  And all workers but one
 	 * stash whatever they have found.
 	 */
-	if (request->num_sort_keys == 0 && peek_scan_is_one_seek(scan) &&
-		knobs->enable_stash)
+	if (source->request->num_sort_keys == 0 &&
+		peek_scan_is_one_seek(source->scan) && knobs->enable_stash)
 		num_wanted = knobs_workers(knobs);
 
-	answer->estimated_positions = peek_scan_estimate(scan);
-	initStringInfo(&source.request);
-	transfer_write_request(&source.request, request);
-	return hand_over(answer, &source, knobs, state, snapshot, num_wanted,
-					 seconds - answer->counts.write_seconds);
+	answer->estimated_positions = peek_scan_estimate(source->scan);
+	return hand_over(answer, source, knobs, num_wanted);
 }
 
 /* Have a query run in a worker, from its beginning.  As offload_walk(). */
 OffloadGate
-offload_query(PeekAnswer *answer, const PeekQuery *query,
-			  const PeekKnobs *knobs, const PeekScanState *state,
-			  Snapshot snapshot)
+offload_query(PeekAnswer *answer, OffloadSource *source,
+			  const PeekKnobs *knobs, const PeekSubmit *submit)
 {
-	OffloadSource source = {0};
-	PeekScanState copy = *state;
+	OffloadGate gate = query_gate(source->query, answer->slot, submit);
 
-	initStringInfo(&source.request);
-	transfer_write_query(&source.request, query);
-	return hand_over(answer, &source, knobs, &copy, snapshot, 1, 0);
+	return gate != GATE_OPEN ? gate : hand_over(answer, source, knobs, 1);
 }

@@ -54,20 +54,25 @@ extern const char *offload_gate_name(OffloadGate gate);
 pg_noreturn extern void error_no_background(OffloadGate gate);
 extern bool offload_is_parallel_safe(Node *node);
 
-extern OffloadGate offload_gate_of_walk(const Arrangement *arrangement,
-										const PeekRequest *request, int slot,
-										const PeekSubmit *submit);
-extern OffloadGate offload_walk(PeekAnswer *answer, Arrangement *arrangement,
-								const PeekRequest *request,
-								const PeekKnobs *knobs, PeekScan *scan,
-								PeekCollection *collection,
-								PeekScanState *state, Snapshot snapshot,
-								double seconds);
-extern OffloadGate offload_gate_of_query(const PeekQuery *query, int slot,
-										 const PeekSubmit *submit);
-extern OffloadGate offload_query(PeekAnswer *answer, const PeekQuery *query,
+/* What goes to workers: a walk, maybe one that has begun, or a query. */
+typedef struct OffloadSource
+{
+	const PeekQuery *query;		/* NULL = a walk */
+	Arrangement *arrangement;	/* of a walk, and so on */
+	const PeekRequest *request;
+	PeekScan   *scan;
+	PeekCollection *collection;
+
+	PeekScanState *state;
+	Snapshot	snapshot;		/* registered */
+	double		walk_seconds;	/* so far, without writing */
+} OffloadSource;
+
+extern OffloadGate offload_walk(PeekAnswer *answer, OffloadSource *source,
+								const PeekKnobs *knobs,
+								const PeekSubmit *submit);
+extern OffloadGate offload_query(PeekAnswer *answer, OffloadSource *source,
 								 const PeekKnobs *knobs,
-								 const PeekScanState *state,
-								 Snapshot snapshot);
+								 const PeekSubmit *submit);
 
 #endif							/* PEEKSTASH_OFFLOAD_H */

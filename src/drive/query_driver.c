@@ -155,10 +155,10 @@ driver_run_query(const PeekQuery *query, const PeekKnobs *knobs,
 	INSTR_TIME_SET_CURRENT(start);
 	if (submit->background)
 	{
-		OffloadGate gate = offload_gate_of_query(query, answer->slot, submit);
+		OffloadSource source = {.query = query, .state = state,
+		.snapshot = snapshot};
+		OffloadGate gate = offload_query(answer, &source, knobs, submit);
 
-		if (gate == GATE_OPEN)
-			gate = offload_query(answer, query, knobs, state, snapshot);
 		if (gate != GATE_OPEN)
 			error_no_background(gate);
 		UnregisterSnapshot(snapshot);

@@ -77,7 +77,7 @@ typedef struct PeekSlot
 	TimestampTz submitted_at;
 	bool		submitter_open; /* its transaction has not ended */
 	bool		offloaded;
-	bool		doomed;			/* nobody will read the answer */
+	volatile bool doomed;		/* nobody will read the answer; read unlocked */
 	bool		has_outcome;	/* a worker has committed an outcome row */
 	bool		left_rows;		/* a worker has begun to commit rows */
 	int			num_workers;
@@ -307,6 +307,23 @@ registry_cancel_requested(int number)
 		pg_atomic_read_u32(&shared->slots[number].cancel) != 0;
 }
 
+/*
+ * The one place where a slot goes from one state to another.  An end stays: who
+ * comes too late with another one has nothing to say.
+ */
+static void
+slot_set_state(PeekSlot *slot, PeekState state)
+{
+	Assert(LWLockHeldByMeInMode(shared->lock, LW_EXCLUSIVE));
+	if (peek_state_is_end(slot->state))
+		return;
+
+	/* the first of several workers has it run, the others find it so */
+	Assert(slot->state == state || slot->offloaded);
+	Assert(state != PEEK_DONE || slot->state == PEEK_RUNNING);
+	slot->state = state;
+}
+
 static bool
 slot_wants_reclaim(const PeekSlot *slot)
 {
@@ -386,9 +403,9 @@ registry_stay(int number)
 	PeekSlot   *slot = &shared->slots[number];
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	slot_set_state(slot, PEEK_RUNNING);
 	slot->offloaded = false;
 	slot->num_workers = 0;
-	slot->state = PEEK_RUNNING;
 	slot_interrupt(slot);
 	LWLockRelease(shared->lock);
 }
@@ -437,9 +454,8 @@ registry_detach(int number, int worker, const char *sqlstate,
 	{
 		strcpy(slot->sqlstate, sqlstate);
 		snprintf(slot->error, REGISTRY_ERROR, "%s", error);
-		if (!peek_state_is_end(slot->state))
-			slot->state = strcmp(sqlstate, "57014") == 0 ?
-				PEEK_CANCELLED : PEEK_FAILED;
+		slot_set_state(slot, strcmp(sqlstate, "57014") == 0 ?
+					   PEEK_CANCELLED : PEEK_FAILED);
 	}
 	slot_settle(slot);
 	LWLockRelease(shared->lock);
@@ -453,8 +469,7 @@ registry_set_state(int number, PeekState state)
 	PeekSlot   *slot = &shared->slots[number];
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	if (!peek_state_is_end(slot->state))
-		slot->state = state;
+	slot_set_state(slot, state);
 	LWLockRelease(shared->lock);
 	if (peek_state_is_end(state))
 		ConditionVariableBroadcast(&shared->ended);
@@ -482,15 +497,11 @@ registry_has_outcome(int number)
 	LWLockRelease(shared->lock);
 }
 
+/* Asked at every look: one flag, whose change comes with an interrupt. */
 bool
 registry_is_doomed(int number)
 {
-	bool		doomed;
-
-	LWLockAcquire(shared->lock, LW_SHARED);
-	doomed = shared->slots[number].doomed;
-	LWLockRelease(shared->lock);
-	return doomed;
+	return shared->slots[number].doomed;
 }
 
 /* Interrupt the other workers of a peek. */

@@ -58,10 +58,7 @@
 #include "drive/registry.h"
 #include "drive/transfer.h"
 #include "drive/xact.h"
-#include "errors.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "row.h"
@@ -75,7 +72,6 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timeout.h"
-#include "utils/wait_event.h"
 #include "walk/scan.h"
 
 #include "compat.h"
@@ -85,9 +81,6 @@
 
 /* For locks that functions of a filter ask for, unless set lower. */
 #define LOCK_TIMEOUT_MS	10000
-
-#define WORKER_ENDED	"a worker of the peek ended before its walk"
-#define PEEK_CANCELLED_BY_USER	"canceling peek due to user request"
 
 pg_noreturn PGDLLEXPORT void peekstash_worker_main(Datum arg);
 
@@ -116,55 +109,10 @@ my_place(void)
 	return me.slot * MAX_WALK_WORKERS + me.number;
 }
 
-static WorkerResult *
-my_result(void)
-{
-	return &handover->workers[me.number];
-}
-
 static bool
 is_finisher(void)
 {
 	return handover->finisher == me.number;
-}
-
-static HandoverPhase
-handover_phase(void)
-{
-	HandoverPhase phase;
-
-	SpinLockAcquire(&handover->mutex);
-	phase = handover->phase;
-	SpinLockRelease(&handover->mutex);
-	return phase;
-}
-
-/* All have walked: let them commit, unless something has failed meanwhile. */
-static void
-handover_allow_commit(void)
-{
-	SpinLockAcquire(&handover->mutex);
-	if (handover->phase == HANDOVER_GO)
-		handover->phase = HANDOVER_COMMIT;
-	SpinLockRelease(&handover->mutex);
-	ConditionVariableBroadcast(&handover->changed);
-}
-
-static void
-set_my_state(WorkerState state)
-{
-	SpinLockAcquire(&handover->mutex);
-	my_result()->state = state;
-	SpinLockRelease(&handover->mutex);
-	ConditionVariableBroadcast(&handover->changed);
-}
-
-/* Sleep until something has changed, or for a while. */
-static void
-handover_sleep(void)
-{
-	(void) ConditionVariableTimedSleep(&handover->changed, WAIT_MS,
-									   PG_WAIT_EXTENSION);
 }
 
 /*
@@ -174,44 +122,19 @@ handover_sleep(void)
 static void
 worker_before_exit(int code, Datum arg)
 {
-	bool		last_words = false;
 	PeekCounts	counts = {0};
+	bool		has_last_words;
 
 	permit_release(my_place());
-	if (handover != NULL)
-	{
-		SpinLockAcquire(&handover->mutex);
-		my_result()->left = true;
-
-		/* one that has refused is no loss */
-		last_words = !has_ended && my_result()->state >= WORKER_READY &&
-			handover->phase >= HANDOVER_GO;
-		if (last_words)
-			handover->phase = HANDOVER_ABORT;
-
-		/* once counted, it is known how the peek has ended */
-		if (last_words && !is_counted && handover->verdict < VERDICT_ERROR)
-		{
-			handover->verdict = VERDICT_ERROR;
-			strcpy(handover->sqlstate, "57P01");
-			strcpy(handover->message, WORKER_ENDED);
-			handover->detail[0] = '\0';
-		}
-		SpinLockRelease(&handover->mutex);
-		ConditionVariableBroadcast(&handover->changed);
-	}
+	has_last_words = handover != NULL &&
+		handover_leave(handover, me.number, has_ended, is_counted) &&
+		is_finisher();
 	counts.answers_cancelled = 1;
-	if (last_words && is_finisher() && !is_counted)
+	if (has_last_words && !is_counted)
 		stat_count(&counts);
-
-	/* btree's own waits for us do not end by themselves */
-	if (last_words)
-		registry_interrupt_others(me.slot);
-	if (last_words && is_finisher())
-		registry_detach(me.slot, me.number, handover->sqlstate,
-						handover->message);
-	else
-		registry_detach(me.slot, me.number, NULL, NULL);
+	registry_detach(me.slot, me.number,
+					has_last_words ? handover->sqlstate : NULL,
+					has_last_words ? handover->message : NULL);
 }
 
 /* Throw if nobody wants the walk any more, or it has failed elsewhere. */
@@ -225,7 +148,7 @@ check_wanted(void *arg)
 		ProcessConfigFile(PGC_SIGHUP);
 		settings_changed = true;
 	}
-	if (handover_phase() == HANDOVER_ABORT ||
+	if (handover_phase(handover) == HANDOVER_ABORT ||
 		registry_cancel_requested(me.slot) || registry_is_doomed(me.slot))
 		ereport(ERROR,
 				(errcode(ERRCODE_QUERY_CANCELED),
@@ -327,43 +250,6 @@ take_locks(const WorkerSource *source)
 	return lock_stash();
 }
 
-/*
- * Say no, and leave the walk to the submitter.  False: it has been told
- * already that this worker walks.
- */
-static bool
-refuse(OffloadGate gate)
-{
-	bool		in_time;
-
-	SpinLockAcquire(&handover->mutex);
-	in_time = my_result()->state < WORKER_READY ||
-		handover->phase < HANDOVER_GO;
-	if (in_time)
-	{
-		my_result()->refusal = gate;
-		my_result()->state = WORKER_REFUSED;
-	}
-	SpinLockRelease(&handover->mutex);
-	ConditionVariableBroadcast(&handover->changed);
-	return in_time;
-}
-
-/* Say yes.  False: it is too late for that. */
-static bool
-say_ready(void)
-{
-	bool		in_time;
-
-	SpinLockAcquire(&handover->mutex);
-	in_time = my_result()->state == WORKER_STARTING;
-	if (in_time)
-		my_result()->state = WORKER_READY;
-	SpinLockRelease(&handover->mutex);
-	ConditionVariableBroadcast(&handover->changed);
-	return in_time;
-}
-
 /* Wait for the submitter's word; false if it walks itself, or is gone. */
 static bool
 wait_for_go(void)
@@ -371,38 +257,14 @@ wait_for_go(void)
 	HandoverPhase phase;
 
 	ConditionVariablePrepareToSleep(&handover->changed);
-	while ((phase = handover_phase()) == HANDOVER_PREPARING)
+	while ((phase = handover_phase(handover)) == HANDOVER_PREPARING)
 	{
 		if (registry_is_doomed(me.slot))
 			break;
-		handover_sleep();
+		handover_sleep(handover, WAIT_MS);
 	}
 	ConditionVariableCancelSleep();
 	return phase >= HANDOVER_GO;
-}
-
-/* Have all others come so far, or left?  false with *lost: one is gone. */
-static bool
-others_are(WorkerState state, bool *lost)
-{
-	bool		result = true;
-
-	*lost = false;
-	SpinLockAcquire(&handover->mutex);
-	for (int i = 0; i < MAX_WALK_WORKERS; i++)
-	{
-		WorkerResult *worker = &handover->workers[i];
-
-		if (i == me.number || worker->state < WORKER_READY ||
-			worker->state >= state)
-			continue;
-		if (worker->left)
-			*lost = true;
-		else
-			result = false;
-	}
-	SpinLockRelease(&handover->mutex);
-	return result;
 }
 
 /* The finisher waits for the others. */
@@ -412,68 +274,15 @@ wait_for_others(WorkerState state)
 	bool		lost;
 
 	ConditionVariablePrepareToSleep(&handover->changed);
-	while (!others_are(state, &lost) && !lost)
+	while (!handover_others_are(handover, me.number, state, &lost) && !lost)
 	{
 		check_wanted(NULL);
-		handover_sleep();
+		handover_sleep(handover, WAIT_MS);
 	}
 	ConditionVariableCancelSleep();
 	check_wanted(NULL);
 	if (lost)
-		ereport(ERROR,
-				(errcode(ERRCODE_ADMIN_SHUTDOWN),
-				 errmsg(WORKER_ENDED)));
-}
-
-/* Tell the others what this worker has come to. */
-static void
-publish_result(const PeekAnswer *answer, const PeekScanState *state)
-{
-	WorkerResult *result = my_result();
-
-	SpinLockAcquire(&handover->mutex);
-	result->stashed = answer->outcome.kind == PEEK_OUTCOME_STASHED;
-	result->totals = answer->totals;
-	result->positions = state->positions;
-	result->num_rows = state->num_rows;
-	result->answer_bytes = state->answer_bytes;
-	result->write_seconds = answer->counts.write_seconds;
-	SpinLockRelease(&handover->mutex);
-}
-
-/* Add up what all have come to; the finisher's own is in the answer. */
-static void
-add_up(PeekAnswer *answer)
-{
-	UploadTotals *others = &answer->others;
-
-	*others = handover->submitter_totals;
-	answer->share_rows[0] = handover->submitter_totals.num_rows;
-	for (int i = 0; i < MAX_WALK_WORKERS; i++)
-	{
-		WorkerResult *worker = &handover->workers[i];
-
-		if (worker->state < WORKER_READY)
-			continue;
-		answer->num_shares = i + 1;
-		if (i == me.number)
-			continue;
-		others->num_batches += worker->totals.num_batches;
-		others->num_rows += worker->totals.num_rows;
-		others->answer_bytes += worker->totals.answer_bytes;
-		others->stored_bytes += worker->totals.stored_bytes;
-		answer->share_rows[i + 1] = worker->totals.num_rows;
-		answer->outcome.positions += worker->positions;
-		answer->outcome.num_rows += worker->num_rows;
-		answer->outcome.answer_bytes += worker->answer_bytes;
-		answer->counts.write_seconds += worker->write_seconds;
-		if (worker->stashed)
-			answer->outcome.kind = PEEK_OUTCOME_STASHED;
-	}
-	if (answer->outcome.kind == PEEK_OUTCOME_STASHED &&
-		answer->stash_reason == NULL && handover->num_workers > 1 &&
-		answer->outcome.answer_bytes <= handover->knobs.stash_threshold)
-		answer->stash_reason = "workers";
+		error_worker_ended();
 }
 
 /* Take what the submitter held. */
@@ -609,14 +418,14 @@ finish_share(PeekAnswer *answer, PeekCollection *collection,
 			 const PeekScanState *state, const PeekKnobs *knobs)
 {
 	answer_complete_share(answer, collection, knobs);
-	publish_result(answer, state);
-	set_my_state(WORKER_WALKED);
+	handover_publish(handover, me.number, answer, state);
+	handover_set_state(handover, me.number, WORKER_WALKED);
 
 	ConditionVariablePrepareToSleep(&handover->changed);
-	while (handover_phase() != HANDOVER_COMMIT)
+	while (handover_phase(handover) != HANDOVER_COMMIT)
 	{
 		check_wanted(NULL);
-		handover_sleep();
+		handover_sleep(handover, WAIT_MS);
 	}
 	ConditionVariableCancelSleep();
 
@@ -624,7 +433,7 @@ finish_share(PeekAnswer *answer, PeekCollection *collection,
 	registry_committing(me.slot);
 	commit();
 	has_ended = true;
-	set_my_state(WORKER_COMMITTED);
+	handover_set_state(handover, me.number, WORKER_COMMITTED);
 }
 
 /* The finisher's part after its walk: the outcome. */
@@ -633,17 +442,17 @@ finish_answer(PeekAnswer *answer, PeekCollection *collection,
 			  const PeekScanState *state, const PeekKnobs *knobs)
 {
 	answer_complete(answer, collection, state, knobs);
-	publish_result(answer, state);
+	handover_publish(handover, me.number, answer, state);
 	wait_for_others(WORKER_WALKED);
 	if (handover->num_workers > 1)
 	{
 		registry_progress(me.slot, PEEK_FINISHING, 0, 0, 0, 0);
 		PEEK_STOP("finisher-commit");
-		handover_allow_commit();
+		handover_allow_commit(handover);
 		wait_for_others(WORKER_COMMITTED);
 	}
 
-	add_up(answer);
+	handover_add_up(handover, answer);
 	answer_store_outcome(answer, knobs);
 	PEEK_STOP("worker-commit");
 	check_wanted(NULL);
@@ -691,7 +500,7 @@ prepare(WorkerSource *source)
 	read_source(source);
 	if (!take_locks(source))
 	{
-		(void) refuse(GATE_LOCK);
+		(void) handover_refuse(handover, me.number, GATE_LOCK);
 		return false;
 	}
 	PEEK_STOP("worker-ready");
@@ -703,7 +512,7 @@ prepare(WorkerSource *source)
 		arrangement_check_select(source->arrangement,
 								 source->request->used_columns);
 	}
-	return say_ready();
+	return handover_say_ready(handover, me.number);
 }
 
 /* Run the walk, up to the commit. */
@@ -747,77 +556,13 @@ run(PeekAnswer *answer, PeekScanState *state, WorkerSource *source,
 		finish_share(answer, collection, state, knobs);
 }
 
-/* What an error means for the peek. */
-static WalkVerdict
-verdict_of(const ErrorData *error)
-{
-	/* limits are the peek's own; one of the stash's is an error */
-	if (error->sqlerrcode == ERRCODE_CONFIGURATION_LIMIT_EXCEEDED &&
-		error_last_limit().kind != PEEK_LIMIT_NONE)
-		return VERDICT_LIMIT;
-	if (error->sqlerrcode != ERRCODE_QUERY_CANCELED)
-		return VERDICT_ERROR;
-
-	/* interrupted because of what somebody else has said already? */
-	if (handover_phase() == HANDOVER_ABORT &&
-		!registry_cancel_requested(me.slot) && !registry_is_doomed(me.slot))
-		return VERDICT_NONE;
-	return VERDICT_CANCELLED;
-}
-
-/* Copy a text, or nothing, as far as there is room for whole characters. */
-static void
-clip(char *to, const char *text)
-{
-	int			len = text == NULL ? 0 :
-		pg_mbcliplen(text, strlen(text), HANDOVER_TEXT - 1);
-
-	if (len > 0)
-		memcpy(to, text, len);
-	to[len] = '\0';
-}
-
-/* Say how this worker has failed, unless that is known to be worse. */
-static void
-pronounce(const ErrorData *error)
-{
-	WalkVerdict verdict = verdict_of(error);
-	PeekLimit	limit = error_last_limit();
-	char		message[HANDOVER_TEXT];
-	char		detail[HANDOVER_TEXT];
-
-	clip(message, error->message);
-	clip(detail, error->detail);
-	SpinLockAcquire(&handover->mutex);
-	if (verdict > handover->verdict ||
-		(verdict == VERDICT_LIMIT && handover->verdict == VERDICT_LIMIT &&
-		 peek_limit_is_first(&limit, &handover->limit)))
-	{
-		handover->verdict = verdict;
-		handover->limit = limit;
-		strcpy(handover->sqlstate, unpack_sql_state(error->sqlerrcode));
-		strcpy(handover->message, message);
-		strcpy(handover->detail, detail);
-	}
-	handover->phase = HANDOVER_ABORT;
-	SpinLockRelease(&handover->mutex);
-	ConditionVariableBroadcast(&handover->changed);
-	registry_interrupt_others(me.slot);
-}
-
 /* Write how the peek has failed, and delete what may be there of it. */
 static void
 store_failure(const PeekKnobs *knobs, int64 positions, bool cancelled)
 {
 	OutcomeRow	row;
 	int64		deleted;
-	int64		stored = handover->submitter_totals.stored_bytes;
-
-	for (int i = 0; i < MAX_WALK_WORKERS; i++)
-	{
-		if (handover->workers[i].state == WORKER_COMMITTED)
-			stored += handover->workers[i].totals.stored_bytes;
-	}
+	int64		stored = handover_stored_bytes(handover);
 
 	xact_begin_background();
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -860,11 +605,9 @@ handle_lock_timeout(SIGNAL_ARGS)
  * known how.  The transaction has been aborted.
  */
 static void
-finish_failure(const PeekScanState *state, const PeekKnobs *knobs,
-			   double seconds)
+finish_failure(const PeekKnobs *knobs, double seconds)
 {
-	int64		positions = state->positions;
-	bool		cancel_requested;
+	int64		positions;
 	bool		cancelled;
 	bool		lost;
 
@@ -874,28 +617,11 @@ finish_failure(const PeekScanState *state, const PeekKnobs *knobs,
 	QueryCancelPending = false;
 
 	ConditionVariablePrepareToSleep(&handover->changed);
-	while (!others_are(WORKER_COMMITTED, &lost))
-		handover_sleep();
+	while (!handover_others_are(handover, me.number, WORKER_COMMITTED, &lost))
+		handover_sleep(handover, WAIT_MS);
 	ConditionVariableCancelSleep();
-	cancel_requested = registry_cancel_requested(me.slot);
-
-	for (int i = 0; i < MAX_WALK_WORKERS; i++)
-	{
-		if (i != me.number)
-			positions += handover->workers[i].positions;
-	}
-
-	/* a function may have made another error of what interrupted it */
-	SpinLockAcquire(&handover->mutex);
-	if (cancel_requested && handover->verdict != VERDICT_CANCELLED)
-	{
-		handover->verdict = VERDICT_CANCELLED;
-		strcpy(handover->sqlstate, unpack_sql_state(ERRCODE_QUERY_CANCELED));
-		strcpy(handover->message, PEEK_CANCELLED_BY_USER);
-		handover->detail[0] = '\0';
-	}
-	SpinLockRelease(&handover->mutex);
-	cancelled = handover->verdict == VERDICT_CANCELLED;
+	cancelled = handover_was_cancelled(handover);
+	positions = handover_positions(handover);
 
 	/* if it cannot be written now, reclaim does that, and counts nothing */
 	is_counted = true;
@@ -928,16 +654,15 @@ fail(MemoryContext context, const PeekScanState *state,
 	RESUME_INTERRUPTS();
 
 	if (!walking &&
-		refuse(error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ?
-			   GATE_LOCK : GATE_WORKER))
+		handover_refuse(handover, me.number,
+						error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ?
+						GATE_LOCK : GATE_WORKER))
 		return;
-	SpinLockAcquire(&handover->mutex);
-	my_result()->positions = state->positions;
-	SpinLockRelease(&handover->mutex);
-	pronounce(error);
-	has_ended = !is_finisher();
+	handover_pronounce(handover, me.number, error, state->positions);
 	if (is_finisher())
-		finish_failure(state, knobs, seconds);
+		finish_failure(knobs, seconds);
+	else
+		has_ended = true;
 }
 
 /* Attach to what was prepared for us; false if that is gone. */

@@ -75,8 +75,8 @@ typedef struct XactSlot
 	dlist_node	node;
 	int			slot;
 	SubTransactionId made_in;
-	bool		offloaded;		/* workers walk for it */
-	bool		walking;		/* so do we, maybe inside of another walk */
+	bool		walking;		/* we do, maybe inside of another walk, or
+								 * workers; not to be given away */
 } XactSlot;
 
 /* An offloaded peek of anybody's that this transaction has released. */
@@ -379,7 +379,7 @@ xact_slot_to_spare(void)
 	{
 		XactSlot   *slot = dlist_container(XactSlot, node, iter.cur);
 
-		if (!slot->offloaded && !slot->walking)
+		if (!slot->walking)
 			return slot;
 	}
 	return NULL;
@@ -421,9 +421,8 @@ xact_slot_take(const pg_uuid_t *handle, Oid owner, Oid charged_to)
 	return slot->slot;
 }
 
-/* The walk of a slot is over; from now on it only stands for the answer. */
-void
-xact_slot_walked(int number)
+static XactSlot *
+xact_find_slot(int number)
 {
 	dlist_iter	iter;
 
@@ -432,38 +431,32 @@ xact_slot_walked(int number)
 		XactSlot   *slot = dlist_container(XactSlot, node, iter.cur);
 
 		if (slot->slot == number)
-			slot->walking = false;
+			return slot;
 	}
+	return NULL;
+}
+
+/*
+ * The walk of a slot is over in this process; from now on it only stands for
+ * the answer.  Not called if workers go on with it.
+ */
+void
+xact_slot_walked(int number)
+{
+	XactSlot   *slot = xact_find_slot(number);
+
+	if (slot != NULL)
+		slot->walking = false;
 }
 
 /* What a slot stands for has come to nothing. */
 void
 xact_slot_give_back(int number)
 {
-	dlist_mutable_iter iter;
+	XactSlot   *slot = xact_find_slot(number);
 
-	dlist_foreach_modify(iter, &slots)
-	{
-		XactSlot   *slot = dlist_container(XactSlot, node, iter.cur);
-
-		if (slot->slot == number)
-			xact_slot_end(slot);
-	}
-}
-
-/* Workers walk for this slot from now on, or (false) do not after all. */
-void
-xact_slot_set_offloaded(int number, bool offloaded)
-{
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &slots)
-	{
-		XactSlot   *slot = dlist_container(XactSlot, node, iter.cur);
-
-		if (slot->slot == number)
-			slot->offloaded = offloaded;
-	}
+	if (slot != NULL)
+		xact_slot_end(slot);
 }
 
 /*

@@ -27,7 +27,6 @@ extern int	xact_slot_take(const pg_uuid_t *handle, Oid owner,
 						   Oid charged_to);
 extern void xact_slot_walked(int slot);
 extern void xact_slot_give_back(int slot);
-extern void xact_slot_set_offloaded(int slot, bool offloaded);
 extern bool xact_release_in_flight(int slot, uint64 generation);
 extern void xact_release_undo(void);
 extern bool xact_has_released(int slot, uint64 generation);
