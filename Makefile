@@ -21,6 +21,7 @@ DATA = sql/peekstash--1.0.sql
 OBJS = \
 	src/module.o \
 	src/knobs.o \
+	src/shared.o \
 	src/stat.o \
 	src/row.o \
 	src/errors.o \

@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "shared.h"
 #include "stat.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -44,47 +45,32 @@ static StatShared local;		/* used then; its mutex is not */
 
 static int	walks_under_way = 0;
 
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
-static void
-stat_shmem_request(void)
+static Size
+stat_size(void)
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-	RequestAddinShmemSpace(MAXALIGN(sizeof(StatShared)));
+	return sizeof(StatShared);
 }
 
 static void
-stat_shmem_startup(void)
+stat_attach(void *place, bool found, LWLock *lock)
 {
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared = ShmemInitStruct("peekstash stat", sizeof(StatShared), &found);
-	if (!found)
-	{
-		memset(shared, 0, sizeof(StatShared));
-		SpinLockInit(&shared->mutex);
-		shared->reset_time = GetCurrentTimestamp();
-	}
-	LWLockRelease(AddinShmemInitLock);
+	shared = place;
+	if (found)
+		return;
+	SpinLockInit(&shared->mutex);
+	shared->reset_time = GetCurrentTimestamp();
 }
 
 void
 stat_init(void)
 {
-	local.reset_time = GetCurrentTimestamp();
-	if (!process_shared_preload_libraries_in_progress)
-		return;
+	static const SharedArea area = {
+		"peekstash stat", NULL, stat_size, NULL, stat_attach
+	};
 
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = stat_shmem_request;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = stat_shmem_startup;
+	local.reset_time = GetCurrentTimestamp();
+	shared_area_register(&area);
 }
 
 static void

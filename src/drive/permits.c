@@ -35,6 +35,7 @@
 #include "knobs.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "shared.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
@@ -67,15 +68,11 @@ typedef struct PermitsShared
 	PermitPlace places[FLEXIBLE_ARRAY_MEMBER];
 } PermitsShared;
 
-#define PERMITS_TRANCHE	"PeekstashPermits"
-
 /* Wakes could be missed only by a defect; look again now and then. */
 #define PERMIT_WAIT_MS	1000
 
 static PermitsShared *shared = NULL;	/* NULL = not preloaded */
 
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 static Size
 permits_size(void)
@@ -86,42 +83,24 @@ permits_size(void)
 }
 
 static void
-permits_shmem_request(void)
+permits_attach(void *place, bool found, LWLock *lock)
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-	RequestAddinShmemSpace(permits_size());
-	RequestNamedLWLockTranche(PERMITS_TRANCHE, 1);
-}
-
-static void
-permits_shmem_startup(void)
-{
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared = ShmemInitStruct("peekstash permits", permits_size(), &found);
-	if (!found)
-	{
-		memset(shared, 0, permits_size());
-		shared->lock = &GetNamedLWLockTranche(PERMITS_TRANCHE)->lock;
-		shared->num_places = knobs_slots() * MAX_WALK_WORKERS;
-	}
-	LWLockRelease(AddinShmemInitLock);
+	shared = place;
+	if (found)
+		return;
+	shared->lock = lock;
+	shared->num_places = knobs_slots() * MAX_WALK_WORKERS;
 }
 
 void
 permits_init(void)
 {
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = permits_shmem_request;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = permits_shmem_startup;
+	static const SharedArea area = {
+		"peekstash permits", "PeekstashPermits", permits_size, NULL,
+		permits_attach
+	};
+
+	shared_area_register(&area);
 }
 
 /* Let those who wait look whether it is their turn. */

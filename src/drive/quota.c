@@ -40,6 +40,7 @@
 #include "drive/quota.h"
 #include "errors.h"
 #include "miscadmin.h"
+#include "shared.h"
 #include "stash/handle.h"
 #include "stash/stash.h"
 #include "storage/bufmgr.h"
@@ -53,8 +54,6 @@
 #include "utils/snapmgr.h"
 
 #include "compat.h"
-
-#define QUOTA_TRANCHE	"PeekstashQuota"
 
 /*
  * Pairs of a database and a role that has something stored in it.  Further
@@ -93,7 +92,7 @@ typedef struct QuotaChange
 	bool		swept_orphans;	/* to be done again after an abort */
 } QuotaChange;
 
-static LWLock **shared_lock = NULL; /* shared; NULL = not preloaded */
+static LWLock *shared_lock = NULL;	/* NULL = not preloaded */
 static HTAB *shared_entries = NULL;
 
 /* Of the current transaction, in its TopTransactionContext. */
@@ -105,50 +104,41 @@ static int64 summed_role_bytes;
 static int64 summed_role_peeks;
 static Oid	summed_role;
 
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
-static void
-quota_shmem_request(void)
+static Size
+quota_size(void)
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-	RequestAddinShmemSpace(MAXALIGN(sizeof(LWLock *)));
-	RequestAddinShmemSpace(hash_estimate_size(QUOTA_ENTRIES,
-											  sizeof(QuotaEntry)));
-	RequestNamedLWLockTranche(QUOTA_TRANCHE, 1);
+	return sizeof(int);			/* the lock and the table are all there is */
+}
+
+static Size
+quota_table_size(void)
+{
+	return hash_estimate_size(QUOTA_ENTRIES, sizeof(QuotaEntry));
 }
 
 static void
-quota_shmem_startup(void)
+quota_attach(void *place, bool found, LWLock *lock)
 {
 	HASHCTL		info = {0};
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
 
 	info.keysize = sizeof(QuotaKey);
 	info.entrysize = sizeof(QuotaEntry);
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared_lock = ShmemInitStruct("peekstash quota", sizeof(LWLock *), &found);
-	if (!found)
-		*shared_lock = &GetNamedLWLockTranche(QUOTA_TRANCHE)->lock;
+	shared_lock = lock;
 	shared_entries = ShmemInitHash("peekstash quota entries", QUOTA_ENTRIES,
 								   QUOTA_ENTRIES, &info,
 								   HASH_ELEM | HASH_BLOBS);
-	LWLockRelease(AddinShmemInitLock);
 }
 
 void
 quota_init(void)
 {
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = quota_shmem_request;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = quota_shmem_startup;
+	static const SharedArea area = {
+		"peekstash quota", "PeekstashQuota", quota_size, quota_table_size,
+		quota_attach
+	};
+
+	shared_area_register(&area);
 }
 
 /* The counters of a role; NULL if there are none, or no room for them. */
@@ -159,7 +149,7 @@ quota_entry(Oid table, Oid role, HASHACTION action)
 	QuotaEntry *entry;
 	bool		found;
 
-	Assert(LWLockHeldByMeInMode(*shared_lock, LW_EXCLUSIVE));
+	Assert(LWLockHeldByMeInMode(shared_lock, LW_EXCLUSIVE));
 	memset(&key, 0, sizeof(key));
 	key.database = MyDatabaseId;
 	key.table = table;
@@ -233,10 +223,10 @@ quota_is_loaded(Oid table)
 	QuotaEntry *total;
 	bool		result;
 
-	LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
+	LWLockAcquire(shared_lock, LW_EXCLUSIVE);
 	total = quota_entry(table, InvalidOid, HASH_FIND);
 	result = total != NULL && total->loaded;
-	LWLockRelease(*shared_lock);
+	LWLockRelease(shared_lock);
 	return result;
 }
 
@@ -260,7 +250,7 @@ quota_load(Oid table)
 	if (!quota_is_loaded(table))
 	{
 		sums = quota_sum_tables();
-		LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
+		LWLockAcquire(shared_lock, LW_EXCLUSIVE);
 		total = quota_entry(table, InvalidOid, HASH_ENTER_NULL);
 		if (total != NULL)
 		{
@@ -273,7 +263,7 @@ quota_load(Oid table)
 				quota_count(table, sum->key.role, sum->peeks, sum->bytes);
 			}
 		}
-		LWLockRelease(*shared_lock);
+		LWLockRelease(shared_lock);
 	}
 	UnlockDatabaseObject(RelationRelationId, table, 0, ExclusiveLock);
 	return quota_is_loaded(table);
@@ -289,7 +279,7 @@ quota_usage(Oid table, Oid role, int64 *bytes, int64 *role_bytes,
 	{
 		QuotaEntry *entry;
 
-		LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
+		LWLockAcquire(shared_lock, LW_EXCLUSIVE);
 		entry = quota_entry(table, InvalidOid, HASH_FIND);
 		if (entry != NULL)
 			*bytes = entry->bytes;
@@ -299,7 +289,7 @@ quota_usage(Oid table, Oid role, int64 *bytes, int64 *role_bytes,
 			*role_bytes = entry->bytes;
 			*role_peeks = entry->peeks;
 		}
-		LWLockRelease(*shared_lock);
+		LWLockRelease(shared_lock);
 	}
 	else
 	{
@@ -373,9 +363,9 @@ quota_add(Oid role, int64 peeks, int64 bytes)
 	}
 	if (shared_lock != NULL)
 	{
-		LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
+		LWLockAcquire(shared_lock, LW_EXCLUSIVE);
 		quota_count(change->table, role, peeks, bytes);
-		LWLockRelease(*shared_lock);
+		LWLockRelease(shared_lock);
 	}
 }
 
@@ -387,7 +377,7 @@ quota_settle(const QuotaChange *change, bool commit)
 
 	if (shared_lock == NULL)
 		return;
-	LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
+	LWLockAcquire(shared_lock, LW_EXCLUSIVE);
 	total = quota_entry(change->table, InvalidOid, HASH_FIND);
 	if (total == NULL || !total->loaded)
 	{
@@ -407,7 +397,7 @@ quota_settle(const QuotaChange *change, bool commit)
 		if (change->swept_orphans)
 			total->orphans_swept = false;
 	}
-	LWLockRelease(*shared_lock);
+	LWLockRelease(shared_lock);
 }
 
 /*
@@ -581,12 +571,12 @@ quota_orphans_are_due(void)
 	{
 		QuotaEntry *total;
 
-		LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
+		LWLockAcquire(shared_lock, LW_EXCLUSIVE);
 		total = quota_entry(table, InvalidOid, HASH_FIND);
 		due = total != NULL && !total->orphans_swept;
 		if (total != NULL)
 			total->orphans_swept = true;
-		LWLockRelease(*shared_lock);
+		LWLockRelease(shared_lock);
 		if (due)
 			quota_change(InvalidOid)->swept_orphans = true;
 	}
@@ -611,10 +601,10 @@ quota_orphans_are_gone(void)
 
 	if (!quota_load(table))
 		return false;
-	LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
+	LWLockAcquire(shared_lock, LW_EXCLUSIVE);
 	total = quota_entry(table, InvalidOid, HASH_FIND);
 	gone = total != NULL && total->orphans_gone;
-	LWLockRelease(*shared_lock);
+	LWLockRelease(shared_lock);
 	for (QuotaChange *change = changes; change != NULL; change = change->next)
 		gone |= change->swept_orphans;
 	return gone;
@@ -637,14 +627,14 @@ quota_databases(void)
 	HASH_SEQ_STATUS status;
 	QuotaEntry *entry;
 
-	LWLockAcquire(*shared_lock, LW_SHARED);
+	LWLockAcquire(shared_lock, LW_SHARED);
 	hash_seq_init(&status, shared_entries);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
 		if (count < QUOTA_ENTRIES)
 			found[count++] = entry->key.database;
 	}
-	LWLockRelease(*shared_lock);
+	LWLockRelease(shared_lock);
 
 	for (int i = 0; i < count; i++)
 		databases = list_append_unique_oid(databases, found[i]);
@@ -659,14 +649,14 @@ quota_forget_database(Oid database)
 	HASH_SEQ_STATUS status;
 	QuotaEntry *entry;
 
-	LWLockAcquire(*shared_lock, LW_EXCLUSIVE);
+	LWLockAcquire(shared_lock, LW_EXCLUSIVE);
 	hash_seq_init(&status, shared_entries);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
 		if (entry->key.database == database)
 			(void) hash_search(shared_entries, &entry->key, HASH_REMOVE, NULL);
 	}
-	LWLockRelease(*shared_lock);
+	LWLockRelease(shared_lock);
 }
 
 /* What this database has stored and in flight, committed or not. */

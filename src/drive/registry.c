@@ -55,6 +55,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/atomics.h"
+#include "shared.h"
 #include "storage/condition_variable.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -109,12 +110,8 @@ typedef struct RegistryShared
 	PeekSlot	slots[FLEXIBLE_ARRAY_MEMBER];
 } RegistryShared;
 
-#define REGISTRY_TRANCHE	"PeekstashRegistry"
-
 static RegistryShared *shared = NULL;	/* NULL = not preloaded */
 
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 static Size
 registry_size(void)
@@ -124,54 +121,36 @@ registry_size(void)
 }
 
 static void
-registry_shmem_request(void)
+registry_attach_process(void *place, bool found, LWLock *lock)
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-	RequestAddinShmemSpace(registry_size());
-	RequestNamedLWLockTranche(REGISTRY_TRANCHE, 1);
-}
-
-static void
-registry_shmem_startup(void)
-{
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared = ShmemInitStruct("peekstash registry", registry_size(), &found);
-	if (!found)
+	shared = place;
+	if (found)
+		return;
+	shared->lock = lock;
+	shared->num_slots = knobs_slots();
+	ConditionVariableInit(&shared->ended);
+	for (int i = 0; i < shared->num_slots; i++)
 	{
-		memset(shared, 0, registry_size());
-		shared->lock = &GetNamedLWLockTranche(REGISTRY_TRANCHE)->lock;
-		shared->num_slots = knobs_slots();
-		ConditionVariableInit(&shared->ended);
-		for (int i = 0; i < shared->num_slots; i++)
-		{
-			PeekSlot   *slot = &shared->slots[i];
+		PeekSlot   *slot = &shared->slots[i];
 
-			pg_atomic_init_u32(&slot->phase, 0);
-			pg_atomic_init_u64(&slot->positions, 0);
-			pg_atomic_init_u64(&slot->num_rows, 0);
-			pg_atomic_init_u64(&slot->answer_bytes, 0);
-			pg_atomic_init_u64(&slot->stored_bytes, 0);
-			pg_atomic_init_u32(&slot->cancel, 0);
-		}
+		pg_atomic_init_u32(&slot->phase, 0);
+		pg_atomic_init_u64(&slot->positions, 0);
+		pg_atomic_init_u64(&slot->num_rows, 0);
+		pg_atomic_init_u64(&slot->answer_bytes, 0);
+		pg_atomic_init_u64(&slot->stored_bytes, 0);
+		pg_atomic_init_u32(&slot->cancel, 0);
 	}
-	LWLockRelease(AddinShmemInitLock);
 }
 
 void
 registry_init(void)
 {
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = registry_shmem_request;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = registry_shmem_startup;
+	static const SharedArea area = {
+		"peekstash registry", "PeekstashRegistry", registry_size, NULL,
+		registry_attach_process
+	};
+
+	shared_area_register(&area);
 }
 
 bool
